@@ -1,0 +1,30 @@
+# gradrecomp_target(<target>): the language level, warnings and sanitizers every target shares.
+function(gradrecomp_target target)
+  target_compile_features(${target} PUBLIC cxx_std_20)
+  set_target_properties(${target} PROPERTIES CXX_EXTENSIONS OFF POSITION_INDEPENDENT_CODE ON)
+  target_compile_options(${target} PRIVATE -Wall -Wextra -Wshadow $<$<BOOL:${GRADRECOMP_WERROR}>:-Werror>)
+  if(GRADRECOMP_SANITIZE)
+    target_compile_options(${target} PUBLIC -fsanitize=${GRADRECOMP_SANITIZE} -fno-omit-frame-pointer)
+    target_link_options(${target} PUBLIC -fsanitize=${GRADRECOMP_SANITIZE})
+  endif()
+endfunction()
+
+# gradrecomp_torch_pch(<target>): reuse one precompiled torch/torch.h, which costs 12 s per file.
+# Only for programs and tests; the library includes thin headers.
+function(gradrecomp_torch_pch target)
+  if(NOT TARGET gradrecomp_torch_pch)
+    file(CONFIGURE OUTPUT "${PROJECT_BINARY_DIR}/torch_pch.cpp" CONTENT "// carries the precompiled torch/torch.h\n")
+    add_library(gradrecomp_torch_pch OBJECT "${PROJECT_BINARY_DIR}/torch_pch.cpp")
+    gradrecomp_target(gradrecomp_torch_pch)
+    target_link_libraries(gradrecomp_torch_pch PRIVATE LibTorch::cpu)
+    target_precompile_headers(gradrecomp_torch_pch PRIVATE <torch/torch.h>)
+  endif()
+  target_precompile_headers(${target} REUSE_FROM gradrecomp_torch_pch)
+endfunction()
+
+# gradrecomp_devices(<target>): link LibTorch's CUDA backend where it is asked for.
+function(gradrecomp_devices target)
+  if(GRADRECOMP_CUDA)
+    target_link_libraries(${target} PRIVATE LibTorch::cuda)
+  endif()
+endfunction()

@@ -1,0 +1,78 @@
+#pragma once
+
+#include <cstdint>
+#include <string>
+#include <vector>
+
+/// What the planner knows of one recorded training step. No Torch here.
+namespace gradrecomp::plan {
+
+/// Position of an op, value or stage in its vector; -1 stands for "none".
+using Index = std::int32_t;
+
+/// One storage at one content version. An in-place op makes a new value in an old storage.
+struct Value {
+  std::int64_t bytes = 0;   ///< storage bytes as the allocator counts them; 0 for external values
+  Index producer = -1;      ///< op that makes it; -1: external (read in the region, not made there)
+  Index overwrites = -1;    ///< value whose storage it took over in place; -1: a storage of its own
+  Index overwritten_by = -1;  ///< value that took over its storage; such a value cannot be kept
+  bool must_keep = false;   ///< cannot be replayed, or its replay was found to differ
+  bool snapshot = false;    ///< cloned and held when overwritten, because its content is a source
+  bool saved = false;       ///< autograd takes at least one handle on it
+  bool operator==(const Value&) const = default;
+};
+
+/// One recorded operator call.
+struct Op {
+  std::string name;             ///< below-autograd name, e.g. "aten::convolution"
+  Index stage = 0;
+  std::vector<Index> inputs;    ///< distinct values read, in-place targets included
+  std::vector<Index> outputs;   ///< values made, in fresh storages and in place
+  double forward_seconds = 0;
+  double replay_seconds = 0;    ///< measured by replaying it once
+  double flops = 0;             ///< 1 multiply-add = 2; convolution, GEMM, attention and RNN only
+  double bytes_moved = 0;       ///< tensor bytes read and written
+  std::int64_t transient_bytes = 0;  ///< most bytes live inside it above its start, outputs included
+  bool operator==(const Op&) const = default;
+};
+
+/// What happened in the profiled step, in order. Bytes of values are not in `outside` events.
+enum class EventKind : std::uint8_t {
+  run_op,   ///< forward ran op `id`
+  save,     ///< autograd took a handle on value `id`
+  death,    ///< the program itself let go of the storage that value `id` is the content of
+  outside,  ///< memory that is no value: `net_bytes` remain, `peak_bytes` at most in between
+  seal,     ///< the region ended
+  demand,   ///< backward unpacked a handle on value `id`
+  release,  ///< backward let go of a handle on value `id`
+};
+
+struct Event {
+  EventKind kind = EventKind::outside;
+  Index id = -1;
+  std::int64_t net_bytes = 0;
+  std::int64_t peak_bytes = 0;
+  bool operator==(const Event&) const = default;
+};
+
+struct Stage {
+  std::string name;
+  bool operator==(const Stage&) const = default;
+};
+
+/// The op graph and event log of one profiled step: the planner's whole input.
+struct Graph {
+  std::vector<Stage> stages;
+  std::vector<Value> values;
+  std::vector<Op> ops;
+  std::vector<Event> events;
+  double step_seconds = 0;      ///< plain step: forward + backward, without replays
+  double step_flops = 0;        ///< plain step: forward + backward
+  std::uint64_t signature = 0;  ///< hash of the op sequence (names, shapes, wiring)
+};
+
+/// Checks indices, costs and the order of events.
+/// Throws:  std::invalid_argument naming the first op, value or event at fault.
+void validate(const Graph& graph);
+
+}  // namespace gradrecomp::plan
