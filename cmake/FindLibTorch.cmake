@@ -47,7 +47,7 @@ find_package_handle_standard_args(LibTorch
                 LibTorch_API_INCLUDE_DIR
   VERSION_VAR LibTorch_VERSION
   REASON_FAILURE_MESSAGE
-    "Pass -DCMAKE_PREFIX_PATH=<LibTorch folder>, for a Python wheel the output of python3 -c 'import torch; print(torch.utils.cmake_prefix_path)'.")
+    "Pass -DCMAKE_PREFIX_PATH=<LibTorch folder>, for a Python wheel its folder torch, which Python prints as torch.utils.cmake_prefix_path.")
 
 if(LibTorch_FOUND AND NOT TARGET LibTorch::cpu)
   find_package(Threads REQUIRED)

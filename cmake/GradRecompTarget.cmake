@@ -19,6 +19,9 @@ function(gradrecomp_torch_pch target)
     target_link_libraries(gradrecomp_torch_pch PRIVATE LibTorch::cpu)
     target_precompile_headers(gradrecomp_torch_pch PRIVATE <torch/torch.h>)
   endif()
+  # GCC takes a precompiled header only into code built as position-independent as the header itself.
+  set_target_properties(${target} PROPERTIES POSITION_INDEPENDENT_CODE OFF)
+  target_compile_options(${target} PRIVATE -fPIC)
   target_precompile_headers(${target} REUSE_FROM gradrecomp_torch_pch)
 endfunction()
 

@@ -10,19 +10,114 @@ namespace gradrecomp::plan {
 
 /// What one step does under a kept set.
 struct Simulation {
-  std::int64_t peak_bytes = 0;        ///< highest live activation bytes above the step's start
-  std::int64_t seal_bytes = 0;        ///< live when the forward pass of the region has ended
-  Index peak_event = -1;              ///< position in Graph::events at which the peak occurs
+  std::int64_t peak_bytes = 0;  ///< highest live activation bytes above the step's start
+  std::int64_t seal_bytes = 0;  ///< live when the forward pass of the region has ended
+  Index peak_event = -1;        ///< position in Graph::events at which the peak occurs
   double replay_seconds = 0;
   double replay_flops = 0;
   std::int64_t num_replayed_ops = 0;
+  bool operator==(const Simulation&) const = default;
+};
+
+/// How one step went, event by event.
+struct Timeline {
+  std::vector<std::int64_t> live_bytes;    ///< after each event
+  std::vector<std::int64_t> peak_bytes;    ///< highest within each event
+  std::vector<std::uint8_t> held;          ///< per value: the tape holds it when the seal is done
+  std::vector<Index> replayed_ops;         ///< in the order of their replays
+};
+
+/// Replays the event log of one graph under many kept sets, reusing its compiled form.
+///
+/// Mimics the replay engine exactly; see Note [ The executor's rule ] in simulate.cpp.
+/// Threads:    one object serves one thread at a time; it does not refer to the graph it came from.
+/// Complexity: a run takes O(ops + events + replayed ops + their inputs).
+class Simulator {
+ public:
+  /// Throws:  std::invalid_argument if validate(graph) does.
+  explicit Simulator(const Graph& graph);
+
+  /// Throws:  std::invalid_argument if `keep` does not have one entry per value;
+  ///          std::logic_error if a replay needs a must_keep value that is gone.
+  Simulation run(std::span<const std::uint8_t> keep);
+  Simulation run(std::span<const std::uint8_t> keep, Timeline& timeline);
+
+ private:
+  struct ValueFacts {
+    std::int64_t bytes;
+    Index producer;
+    Index overwrites;
+    bool must_keep;
+    bool snapshot;
+    bool last_version;
+  };
+  struct OpFacts {
+    std::int64_t transient_bytes;
+    std::int64_t fresh_bytes;
+    double replay_seconds;
+    double flops;
+    Index inputs_begin, inputs_end;
+    Index outputs_begin, outputs_end;
+    bool in_place;
+  };
+  struct ValueState {
+    Index handles = 0;
+    Index wanted = 0;
+    Index uses = 0;
+    bool held = false;
+    bool owned = false;
+    bool cached = false;
+    bool made = false;
+    bool dropped = false;
+  };
+
+  [[nodiscard]] std::span<const Index> inputs(Index op) const;
+  [[nodiscard]] std::span<const Index> outputs(Index op) const;
+  [[nodiscard]] bool live(Index v) const;
+
+  template <bool record>
+  Simulation run_events(std::span<const std::uint8_t> keep, Timeline* timeline);
+  void apply(const Event& event, std::span<const std::uint8_t> keep);
+  void reset();
+  void touch(std::int64_t bytes);
+
+  void run_op(Index op, std::span<const std::uint8_t> keep);
+  void overwrite(Index v);
+  void end_ownership(Index v);
+  void seal();
+  void count_wanted();
+  [[nodiscard]] bool wants_replay(Index op) const;
+  void let_go(Index v);
+  void release(Index v);
+  void lower_wanted(Index v);
+
+  void replay_closure(Index target);
+  void find_closure(Index target);
+  void replay(Index op, Index target);
+  void prepare_in_place(Index op);
+  void settle_output(Index v, Index target);
+  void settle_input(Index v);
+
+  std::vector<ValueFacts> values_;
+  std::vector<OpFacts> ops_;
+  std::vector<Index> op_inputs_;
+  std::vector<Index> op_outputs_;
+  std::vector<Event> events_;
+
+  std::vector<ValueState> state_;
+  std::vector<std::uint8_t> op_wanted_;
+  std::vector<std::uint8_t> op_needed_;
+  std::vector<Index> closure_;
+  std::vector<Index> stack_;
+  std::int64_t live_bytes_ = 0;
+  std::int64_t event_peak_bytes_ = 0;
+  Simulation result_;
+  Timeline* timeline_ = nullptr;
 };
 
 /// Replays the event log of `graph` around the values that `keep` holds, byte by byte.
 ///
-/// Mimics the replay engine exactly; see Note [ The executor's rule ] in simulate.cpp.
 /// Guarantees: the activation peak of a step on the same op sequence, equal to the byte on CPU.
-/// Complexity: O(events + replayed ops + their inputs).
 /// Throws:     std::invalid_argument if `keep` has another size than graph.values.
 Simulation simulate(const Graph& graph, std::span<const std::uint8_t> keep);
 

@@ -1,0 +1,28 @@
+# Installs the libraries, their headers and a package that find_package(GradRecomp) finds.
+set(GradRecomp_package_dir "${CMAKE_INSTALL_LIBDIR}/cmake/GradRecomp")
+
+foreach(library IN ITEMS gradrecomp_plan gradrecomp_lib gradrecomp_models)
+  if(TARGET ${library})
+    install(TARGETS ${library} EXPORT GradRecompTargets FILE_SET HEADERS)
+  endif()
+endforeach()
+install(EXPORT GradRecompTargets NAMESPACE gradrecomp:: DESTINATION "${GradRecomp_package_dir}")
+
+if(TARGET gradrecomp)
+  # The program must find LibTorch where the build found it, even if that is inside the source tree.
+  cmake_path(GET LibTorch_CPU_LIBRARY PARENT_PATH GradRecomp_libtorch_dir)
+  set_target_properties(gradrecomp PROPERTIES INSTALL_RPATH "${GradRecomp_libtorch_dir}")
+  install(TARGETS gradrecomp)
+endif()
+
+configure_package_config_file(cmake/GradRecompConfig.cmake.in
+  "${PROJECT_BINARY_DIR}/cmake/GradRecompConfig.cmake"
+  INSTALL_DESTINATION "${GradRecomp_package_dir}"
+  NO_SET_AND_CHECK_MACRO NO_CHECK_REQUIRED_COMPONENTS_MACRO)
+write_basic_package_version_file("${PROJECT_BINARY_DIR}/cmake/GradRecompConfigVersion.cmake"
+  COMPATIBILITY SameMinorVersion)
+install(FILES
+  "${PROJECT_BINARY_DIR}/cmake/GradRecompConfig.cmake"
+  "${PROJECT_BINARY_DIR}/cmake/GradRecompConfigVersion.cmake"
+  cmake/FindLibTorch.cmake
+  DESTINATION "${GradRecomp_package_dir}")

@@ -1,0 +1,43 @@
+#pragma once
+
+#include <cstdint>
+#include <optional>
+#include <string>
+
+#include "gradrecomp/plan/graph.h"
+#include "gradrecomp/plan/plan.h"
+#include "gradrecomp/plan/policies.h"
+
+namespace gradrecomp::plan {
+
+/// What a plan is asked for: one budget, or one fixed policy.
+struct Request {
+  /// Least peak whose replays cost at most this ratio of the plain step; 0.05 is a good start. Under
+  /// CostModel::flops even 0 saves much, as normalisations and activations count nothing there.
+  std::optional<double> max_overhead = std::nullopt;
+  /// Least overhead whose activation peak is at most this.
+  std::optional<std::int64_t> max_peak_bytes = std::nullopt;
+  /// What max_overhead counts, and what is kept low under max_peak_bytes.
+  CostModel cost = CostModel::seconds;
+  /// A fixed policy as parse_policy() reads it; empty: the one that the given budget names.
+  std::string policy = {};
+  /// Values decided beforehand, under every policy.
+  Selection selection = {};
+  bool operator==(const Request&) const = default;
+};
+
+/// Finds the best plan for `request` by an exact chain program over blocks and a local search, both
+/// measured by the simulator.
+///
+/// An unreachable max_peak_bytes is no error: the plan is that of the least peak found, with
+/// `feasible` false. So is max_overhead where a selection forces dearer replays.
+/// Guarantees: the simulated overhead, or peak, is within the budget unless `feasible` is false; a
+///             larger max_overhead never gives a higher peak; never worse than any fixed policy that
+///             the budget admits; deterministic.
+/// Complexity: about 0.3..1 s for 500..1500 ops.
+/// Threads:    safe to call from several threads.
+/// Throws:     std::invalid_argument if the graph, the selection or the budget is not valid.
+/// Source:     Notes in segments.cpp, chain_front.cpp and polish.cpp.
+Plan make_plan(const Graph& graph, const Request& request);
+
+}  // namespace gradrecomp::plan

@@ -1,0 +1,49 @@
+#pragma once
+
+#include <c10/core/Device.h>
+
+#include <cstdint>
+
+namespace gradrecomp::profile {
+
+/// Bytes of one device's tensor allocator.
+struct MemoryCounter {
+  std::int64_t current_bytes = 0;
+  std::int64_t peak_bytes = 0;   ///< highest `current_bytes` since the innermost meter began
+  std::int64_t total_bytes = 0;  ///< ever allocated
+  bool operator==(const MemoryCounter&) const = default;
+};
+
+/// Puts a counting allocator around the CPU tensor allocator; does nothing the second time.
+///
+/// Counts what is allocated from then on, to the byte and without the allocator's rounding, so
+/// call it before the model is built. Later allocators set by the program end the counting.
+void install_cpu_counter();
+
+/// What `device` has now. On the CPU exact, on others the caching allocator's own statistics.
+/// Throws: c10::NotImplementedError on a device whose allocator keeps no statistics.
+MemoryCounter memory_counter(c10::Device device);
+
+/// Measures the peak of a scope. Meters nest: an outer one sees the peaks of those inside it.
+///
+/// Threads: counts what every thread allocates; meters of one device must nest, on one thread.
+class MemoryMeter {
+ public:
+  explicit MemoryMeter(c10::Device device);
+  ~MemoryMeter();
+  MemoryMeter(const MemoryMeter&) = delete;
+  MemoryMeter& operator=(const MemoryMeter&) = delete;
+
+  [[nodiscard]] std::int64_t start_bytes() const { return start_bytes_; }
+  /// Highest live bytes since the meter began, above the bytes live then.
+  [[nodiscard]] std::int64_t measured_peak_bytes() const;
+  /// Live bytes above those live when the meter began; negative if more was freed.
+  [[nodiscard]] std::int64_t growth_bytes() const;
+
+ private:
+  c10::Device device_;
+  std::int64_t start_bytes_;
+  std::int64_t outer_peak_bytes_;
+};
+
+}  // namespace gradrecomp::profile

@@ -1,0 +1,85 @@
+#pragma once
+
+#include <chrono>
+#include <memory>
+#include <string>
+#include <unordered_map>
+#include <vector>
+
+#include "gradrecomp/plan/graph.h"
+#include "gradrecomp/profile/allocation_sink.h"
+#include "gradrecomp/tape/observer.h"
+#include "gradrecomp/tape/tape.h"
+
+namespace gradrecomp::profile {
+
+/// Logs one profiled step, forward and backward, and turns it into the planner's graph.
+///
+/// What the program allocates besides the tape's values does not depend on the plan, so it is
+/// logged once, between the marks of ops, unpacks and releases. See docs/design/profile.md.
+class StepLog final : public tape::Observer, public AllocationSink {
+ public:
+  /// Starts logging, this thread's allocations included.
+  static std::shared_ptr<StepLog> begin();
+  StepLog(const StepLog&) = delete;
+  StepLog& operator=(const StepLog&) = delete;
+
+  void op_begins(const tape::Tape& tape) override;
+  void op_ends(const tape::Tape& tape, tape::OpId op) override;
+  void saved(const tape::Tape& tape, tape::ValueId value) override;
+  void sealed(const tape::Tape& tape) override;
+  void demanded(const tape::Tape& tape, tape::ValueId value) override;
+  void releases(const tape::Tape& tape, tape::ValueId value) override;
+  void allocated(const void* pointer, std::size_t bytes) override;
+  void freed(const void* pointer, std::size_t bytes) override;
+
+  /// Looks which values the program has let go of since the last look. Call it before the tape
+  /// lets go of values on its own account.
+  void look_for_deaths(const tape::Tape& tape);
+  /// Adds what verification measured for the ops from `first` on.
+  void add_replay_seconds(tape::OpId first, const std::vector<double>& seconds);
+  /// Position of the stage of that name, added if it is new.
+  std::int32_t stage(const std::string& name);
+  void backward_begins(const tape::Tape& tape);
+
+  /// The finished graph of the step. Stops logging.
+  plan::Graph finish(const tape::Tape& tape, std::uint64_t signature);
+
+ private:
+  StepLog() = default;
+
+  using Clock = std::chrono::steady_clock;
+  struct Block {
+    std::int64_t bytes = 0;
+    tape::ValueId value = -1;  // -1: no value lives in it
+  };
+  struct Span {
+    std::int64_t net_bytes = 0;
+    std::int64_t peak_bytes = 0;
+    void add(std::int64_t bytes);
+  };
+
+  void flush();
+  void mark(plan::EventKind kind, tape::ValueId id);
+  void adopt(const tape::Tape& tape, const tape::Op& op, Span& remaining);
+  void resolve_versions(const tape::Tape& tape);
+  void add_ops(const tape::Tape& tape);
+  void add_values(const tape::Tape& tape);
+
+  plan::Graph graph_;
+  std::unordered_map<const void*, Block> blocks_;
+  std::vector<tape::ValueId> watched_;
+  std::vector<std::uint8_t> dead_;
+  Span outside_;
+  Span inside_op_;
+  std::vector<tape::ValueId> died_in_op_;
+  bool in_op_ = false;
+  bool finished_ = false;
+  Clock::time_point op_start_;
+  Clock::time_point backward_start_;
+  double replay_seconds_before_backward_ = 0;
+  double backward_seconds_ = 0;
+  std::unordered_map<std::string, std::int32_t> stages_;
+};
+
+}  // namespace gradrecomp::profile

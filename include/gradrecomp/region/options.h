@@ -1,0 +1,44 @@
+#pragma once
+
+#include <cstdint>
+#include <optional>
+#include <string>
+
+#include "gradrecomp/plan/plan.h"
+#include "gradrecomp/plan/policies.h"
+
+namespace gradrecomp {
+
+/// When a dropped value is replayed beside its original and compared bit for bit.
+enum class Verify : std::uint8_t {
+  first_step,     ///< in the profiling step of every new op sequence
+  every_n_steps,  ///< and again every Options::verify_interval_steps
+  never,          ///< trust schemas and tags alone; saves one forward pass of the first step
+};
+
+/// What a region may spend, and how it is watched. Give one budget or one policy.
+struct Options {
+  /// Largest extra cost of a step, as a ratio to the plain step (forward + backward).
+  /// The default question where nothing else is given, with 0.05.
+  std::optional<double> max_overhead = {};
+  /// Highest activation bytes of a step. A bound nobody can meet gives the plan with the least
+  /// peak, with Plan::feasible false.
+  std::optional<std::int64_t> max_peak_bytes = {};
+  /// What `max_overhead` counts: measured seconds, or FLOPs, which do not depend on the machine but
+  /// are blind to pointwise work.
+  plan::CostModel cost = plan::CostModel::seconds;
+  /// A fixed policy instead of a budget: "keep_all", "drop_all", "every_2", "sqrt_n", ...
+  std::string policy = {};
+  /// Values to keep or drop whatever the planner would do.
+  plan::Selection selection = {};
+  Verify verify = Verify::first_step;
+  std::int64_t verify_interval_steps = 100;
+  /// In steps without a plan: bytes that may be saved before what the program no longer holds is
+  /// verified and dropped. Named stages end such a window too.
+  std::int64_t window_bytes = std::int64_t{64} << 20;
+};
+
+/// Throws:  c10::ValueError naming the option that is out of range or contradicts another.
+void validate(const Options& options);
+
+}  // namespace gradrecomp

@@ -1,0 +1,30 @@
+#pragma once
+
+#include <cstdint>
+#include <string>
+#include <vector>
+
+#include "gradrecomp/plan/graph.h"
+#include "gradrecomp/plan/plan.h"
+
+namespace gradrecomp {
+
+/// What one stage holds and costs, in the plain step and under a plan.
+struct StageRow {
+  std::string name;
+  std::int64_t saved_bytes = 0;   ///< that autograd saves in the plain step, each value once
+  std::int64_t kept_bytes = 0;    ///< of all its values that the plan keeps
+  std::int64_t output_bytes = 0;  ///< of its values that later stages read
+  double forward_flops = 0;
+  double forward_seconds = 0;
+  double replay_seconds = 0;      ///< of running all its ops once more
+  bool operator==(const StageRow&) const = default;
+};
+
+/// One row per stage, in the order the stages first ran.
+std::vector<StageRow> stage_rows(const plan::Graph& graph, const plan::Plan& plan);
+
+/// The rows as a table with a closing total.
+std::string stage_table(const plan::Graph& graph, const plan::Plan& plan);
+
+}  // namespace gradrecomp

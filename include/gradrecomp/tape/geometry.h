@@ -1,0 +1,32 @@
+#pragma once
+
+#include <ATen/core/Tensor.h>
+#include <c10/core/Storage.h>
+#include <c10/core/impl/SizesAndStrides.h>
+
+namespace gradrecomp::tape {
+
+/// Everything of a tensor but its storage: how to read a value through one argument.
+///
+/// Memory: holds no storage and no autograd metadata, so a tape cannot keep a graph alive.
+class Geometry {
+ public:
+  Geometry() = default;
+  explicit Geometry(const at::Tensor& tensor);
+
+  /// A fresh tensor over `storage`, equal to the described one but outside any autograd graph.
+  [[nodiscard]] at::Tensor over(c10::Storage storage) const;
+
+  [[nodiscard]] c10::IntArrayRef sizes() const { return shape_.sizes_arrayref(); }
+  [[nodiscard]] c10::IntArrayRef strides() const { return shape_.strides_arrayref(); }
+  [[nodiscard]] c10::ScalarType scalar_type() const { return dtype_.toScalarType(); }
+
+ private:
+  c10::impl::SizesAndStrides shape_;
+  std::int64_t storage_offset_ = 0;
+  caffe2::TypeMeta dtype_;
+  c10::DispatchKeySet keys_;
+  bool wrapped_number_ = false;  // decides type promotion, so replay must see it again
+};
+
+}  // namespace gradrecomp::tape

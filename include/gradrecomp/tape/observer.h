@@ -1,0 +1,35 @@
+#pragma once
+
+#include "gradrecomp/tape/op.h"
+
+namespace gradrecomp::tape {
+
+class Tape;
+
+/// Sees what happens to a tape while a step is profiled. Called on the thread that does it.
+class Observer {
+ public:
+  virtual ~Observer() = default;
+  virtual void op_begins(const Tape& tape) = 0;
+  /// `op` is -1 for an operator that made no value and so was not recorded.
+  virtual void op_ends(const Tape& tape, OpId op) = 0;
+  virtual void saved(const Tape& tape, ValueId value) = 0;
+  virtual void sealed(const Tape& tape) = 0;
+  virtual void demanded(const Tape& tape, ValueId value) = 0;
+  virtual void releases(const Tape& tape, ValueId value) = 0;  ///< before memory is let go
+};
+
+/// True while this thread works for GradRecomp itself (replay, verification, release), so that
+/// whoever logs the program's own allocations leaves these out.
+bool in_own_work() noexcept;
+
+/// Marks a scope as GradRecomp's own work.
+class OwnWork {
+ public:
+  OwnWork() noexcept;
+  ~OwnWork();
+  OwnWork(const OwnWork&) = delete;
+  OwnWork& operator=(const OwnWork&) = delete;
+};
+
+}  // namespace gradrecomp::tape

@@ -1,0 +1,59 @@
+#pragma once
+
+#include <ATen/core/dispatch/Dispatcher.h>
+#include <ATen/core/ivalue.h>
+#include <c10/core/Stream.h>
+#include <c10/core/impl/LocalDispatchKeySet.h>
+
+#include <cstdint>
+#include <memory>
+#include <optional>
+#include <vector>
+
+#include "gradrecomp/tape/geometry.h"
+#include "gradrecomp/tape/rng_state.h"
+
+namespace gradrecomp::tape {
+
+using ValueId = std::int32_t;  ///< position on the tape; -1: none
+using OpId = std::int32_t;     ///< position on the tape; -1: none
+
+/// One tensor argument of a recorded operator: which value it read, and through what geometry.
+struct Read {
+  ValueId value = -1;
+  std::int16_t argument = 0;
+  std::int32_t element = -1;  ///< position in a tensor list; -1: the argument is one tensor
+  bool written = false;       ///< the operator wrote it in place
+  bool requires_grad = false;
+  bool scratch = false;       ///< written behind the schema's back: replay hands it a clone
+  Geometry geometry;
+};
+
+/// One value a recorded operator made.
+struct Result {
+  ValueId value = -1;
+  std::int16_t output = -1;  ///< position among the returns; -1: written in place, see `read`
+  std::int32_t element = -1;
+  std::int32_t read = -1;    ///< position in Op::reads of the written argument
+};
+
+/// One recorded operator call, enough to run it again. Holds no tensor that has a grad_fn.
+struct Op {
+  Op(const c10::OperatorHandle& op, c10::DispatchKeySet below)
+      : handle(op), keys(below), dispatch_state(c10::impl::tls_local_dispatch_key_set()) {}
+
+  c10::OperatorHandle handle;
+  c10::DispatchKeySet keys;          ///< below the recorder
+  c10::impl::LocalDispatchKeySet dispatch_state;  ///< of the recording thread, autocast included
+  std::vector<c10::IValue> arguments;  ///< tensors taken out
+  std::vector<Read> reads;
+  std::vector<Result> results;
+  std::unique_ptr<const RngState> rng;  ///< before the call; null if nothing was drawn
+  std::optional<c10::Stream> stream;    ///< on devices that have streams
+  std::int32_t stage = 0;
+  std::int32_t num_wanted_results = 0;  ///< dropped results that a handle or a wanted op needs
+  std::int32_t sweep = 0;               ///< last replay sweep that ran it
+  bool replayable = true;
+};
+
+}  // namespace gradrecomp::tape

@@ -1,0 +1,26 @@
+#pragma once
+
+#include <ATen/core/dispatch/Dispatcher.h>
+
+#include <cstdint>
+#include <vector>
+
+namespace gradrecomp::tape {
+
+/// What the schema, the tags and a short list of names say about an operator.
+struct OpTraits {
+  std::vector<std::uint8_t> writes;  ///< per argument: the schema says it is written in place
+  std::vector<std::int16_t> running_statistics;  ///< arguments updated behind the schema's back
+  std::uint64_t name_hash = 0;  ///< of name and overload; the same in every process
+  std::int16_t training_argument = -1;  ///< those are updated only where this argument is true
+  bool passive = false;        ///< changes no content and makes no storage: views, metadata
+  bool uninitialized = false;  ///< its output holds garbage until somebody writes it
+  bool seeded = false;         ///< may draw from a random generator
+  bool replayable = true;      ///< false: nondeterministic, collective, or it changes storages
+};
+
+/// Traits of `op`, computed once per operator.
+/// Threads: safe; every thread has its own table.
+const OpTraits& traits_of(const c10::OperatorHandle& op);
+
+}  // namespace gradrecomp::tape

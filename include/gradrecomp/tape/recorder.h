@@ -1,0 +1,98 @@
+#pragma once
+
+#include <c10/core/impl/LocalDispatchKeySet.h>
+
+#include <cstdint>
+#include <functional>
+#include <memory>
+#include <vector>
+
+#include "gradrecomp/tape/tape.h"
+
+namespace gradrecomp::tape {
+
+/// What a recorder does with the values it sees: follow a kept set, or hold and close windows.
+struct Advice {
+  /// Running hash after each call of the sequence the kept set was made for; null: no plan.
+  std::shared_ptr<const std::vector<std::uint64_t>> sequence;
+  /// Per value of that sequence: 1 keep, 0 drop.
+  std::shared_ptr<const std::vector<std::uint8_t>> keep;
+};
+
+/// Records the operators of one thread onto a tape, from construction to finish() or destruction.
+///
+/// Lies below Autograd, ADInplaceOrView and Autocast; see docs/design/tape.md.
+class Recorder {
+ public:
+  /// Called before a call that the advice did not foresee; returns what to do from there on.
+  using Diverged = std::function<Advice(std::size_t call, std::uint64_t hash)>;
+
+  explicit Recorder(std::shared_ptr<Tape> tape, Advice advice = {}, Diverged diverged = {});
+  ~Recorder();
+  Recorder(const Recorder&) = delete;
+  Recorder& operator=(const Recorder&) = delete;
+
+  /// The recorder of this thread, or null.
+  static Recorder* current() noexcept;
+
+  [[nodiscard]] const std::shared_ptr<Tape>& tape() const { return tape_; }
+  /// True while values are held per window because no plan covers the present op.
+  [[nodiscard]] bool in_window_mode() const { return advice_.keep == nullptr; }
+  [[nodiscard]] const std::vector<std::uint64_t>& sequence() const { return sequence_; }
+  /// True if the whole recorded sequence is the one the advice was made for.
+  [[nodiscard]] bool follows_plan_to_the_end() const;
+
+  void begin_stage(std::int32_t stage) { stage_ = stage; }
+  [[nodiscard]] std::int64_t window_bytes() const { return window_bytes_; }
+  /// Ends the present window: verifies its ops where asked, then drops what can be dropped.
+  /// Returns the replay seconds per op of the window, empty if not verified.
+  std::vector<double> close_window(bool verify);
+  [[nodiscard]] OpId window_first_op() const { return window_first_op_; }
+
+  /// Called by the dispatcher for every operator of the region.
+  void record(const c10::OperatorHandle& op, c10::DispatchKeySet keys, torch::jit::Stack* stack);
+  /// Called by autograd for every tensor it saves in the region.
+  ValueId save(const at::Tensor& tensor);
+
+  /// Called before each op that is not a mere view; the region closes windows from here.
+  std::function<void()> before_op;
+
+ private:
+  struct Draft;
+  void read_arguments(Draft& draft, const torch::jit::Stack& stack);
+  void read_argument(Draft& draft, std::int16_t position, const c10::IValue& argument);
+  void read_tensor(Draft& draft, const at::Tensor& tensor, std::int16_t argument,
+                   std::int32_t element);
+  void foresee(const Draft& draft);
+  void prepare_writes(Draft& draft);
+  void call(Draft& draft, torch::jit::Stack* stack);
+  void find_results(Draft& draft, const torch::jit::Stack& stack);
+  void find_result(Draft& draft, const at::Tensor& tensor, std::int16_t output,
+                   std::int32_t element);
+  void find_written(Draft& draft);
+  void judge(ValueId value);
+  void finish(Draft& draft);
+
+  std::shared_ptr<Tape> tape_;
+  Advice advice_;
+  Diverged diverged_;
+  std::vector<std::uint64_t> sequence_;
+  std::uint64_t hash_ = 0;
+  std::int32_t stage_ = 0;
+  OpId window_first_op_ = 0;
+  ValueId window_first_value_ = 0;
+  std::int64_t window_bytes_ = 0;
+  Recorder* outer_ = nullptr;
+  c10::impl::IncludeDispatchKeyGuard included_;
+};
+
+/// Stops recording on this thread for a scope.
+class RecordingPause {
+ public:
+  RecordingPause() : excluded_(c10::DispatchKey::Fake) {}
+
+ private:
+  c10::impl::ExcludeDispatchKeyGuard excluded_;
+};
+
+}  // namespace gradrecomp::tape

@@ -1,0 +1,155 @@
+#pragma once
+
+#include <c10/core/TensorImpl.h>
+#include <c10/util/flat_hash_map.h>
+
+#include <deque>
+#include <memory>
+#include <mutex>
+#include <vector>
+
+#include "gradrecomp/tape/op.h"
+
+namespace gradrecomp::tape {
+
+class Observer;
+
+/// Calls `visit` once for every distinct value `op` reads.
+template <typename Visit>
+void for_each_input(const Op& op, Visit visit) {
+  for (std::size_t i = 0; i < op.reads.size(); ++i) {
+    bool seen = false;
+    for (std::size_t j = 0; j < i && !seen; ++j) seen = op.reads[j].value == op.reads[i].value;
+    if (!seen) visit(op.reads[i].value);
+  }
+}
+
+/// Why the tape itself holds a value's storage.
+enum class Hold : std::uint8_t {
+  none,    ///< dropped: it lives only as long as the program holds it
+  window,  ///< saved by autograd, held until the present window closes
+  kept,    ///< the plan keeps it, or it is a boundary of the safe plan
+  source,  ///< cannot be made again: external, not replayable, or verification failed
+  cached,  ///< made again by a replay, held until its last handle is released
+};
+
+/// A storage at one content version.
+struct Value {
+  /// The storage, whoever holds it. Also keeps its address from being used again.
+  c10::weak_intrusive_ptr<c10::StorageImpl> owner{c10::intrusive_ptr<c10::StorageImpl>()};
+  c10::Storage storage;    ///< the tape's own hold; empty if `hold` is none
+  c10::VariableVersion version_counter;
+  std::uint32_t sealed_version = 0;
+  std::int64_t bytes = 0;
+  OpId producer = -1;            ///< -1: external
+  ValueId overwrites = -1;       ///< the value whose storage it took over
+  ValueId overwritten_by = -1;
+  std::int32_t num_handles = 0;
+  std::int32_t num_wanted = 0;   ///< handles, and wanted ops that read it
+  std::int32_t num_reads = 0;    ///< by recorded ops
+  std::int32_t num_uses = 0;     ///< reads left in the present replay sweep
+  std::int32_t sweep = 0;        ///< last replay sweep that visited it
+  c10::Storage temporary;        ///< made in the present replay sweep
+  Hold hold = Hold::none;
+  bool external = false;
+  bool uninitialized = false;    ///< made by an empty-like op and not written yet
+  bool must_keep = false;        ///< is a source, or would be if the program let go of it
+  bool lost = false;             ///< cannot be made again and is not held
+  bool snapshot = false;         ///< cloned when overwritten, because its content is a source
+};
+
+/// The recorded operators of one step's region, and the values between them.
+///
+/// Lifetime: shared by the handles autograd holds and by the region's backward node, so it is
+///           gone when the graph is gone.
+/// Threads:  recorded on one thread; after seal() any number of backward threads may use it.
+class Tape : public std::enable_shared_from_this<Tape> {
+ public:
+  Tape() = default;
+  ~Tape() = default;
+  Tape(const Tape&) = delete;
+  Tape& operator=(const Tape&) = delete;
+
+  [[nodiscard]] const std::deque<Value>& values() const { return values_; }
+  [[nodiscard]] const std::deque<Op>& ops() const { return ops_; }
+  [[nodiscard]] bool is_sealed() const { return sealed_; }
+  /// The last value made in the storage of `value`.
+  [[nodiscard]] ValueId last_version(ValueId value) const;
+  /// True if nobody but the tape holds the storage of `value` any more.
+  [[nodiscard]] bool abandoned(ValueId value) const;
+
+  // --- recording ---
+
+  /// The value `tensor` shows now; an unknown storage becomes an external value.
+  ValueId read(const at::Tensor& tensor);
+  /// An external value over a private copy of `number`, a 0-dim CPU tensor, so that holding it
+  /// does not change when the program's own temporary dies.
+  ValueId add_constant(const at::Tensor& number);
+  /// Notes that a recorded op reads `value`; `written` if it reads only to write.
+  void count_read(ValueId value, bool written);
+  /// Marks `value` as made by an empty-like op.
+  void set_uninitialized(ValueId value) { values_[value].uninitialized = true; }
+  /// The value in `storage`, or -1 if the tape does not know it.
+  [[nodiscard]] ValueId find(const c10::StorageImpl* storage) const;
+  /// A fresh value made by `producer`.
+  ValueId add_value(const at::Tensor& tensor, OpId producer);
+  /// A new value in the storage of `old`, written by `producer`.
+  ValueId add_version(ValueId old, c10::Storage storage, OpId producer);
+  OpId add_op(Op op);
+  /// Holds a clone of `value`, if it is a source that recorded ops read, before it is overwritten.
+  void snapshot_before_write(ValueId value);
+  /// Makes `value` one that the tape must hold because it cannot make it again.
+  void make_source(ValueId value);
+  void keep(ValueId value);
+  void hold_in_window(ValueId value);
+  /// Ends a window: what the program still holds becomes a boundary, the rest is dropped.
+  void close_window(ValueId first);
+  /// Ends the recording: drops what no replay or unpack can want.
+  void seal();
+
+  // --- handles and replay ---
+
+  ValueId add_handle(const at::Tensor& tensor);
+  void release_handle(ValueId value);
+  /// The storage of `value`, replaying what it takes.
+  /// Throws: c10::Error if a value it needs was modified after the forward pass, naming the op.
+  c10::Storage materialize(ValueId value);
+  /// Runs the ops [first, last) once on the originals and compares what they make with the
+  /// originals that still live, bit by bit; values that differ become sources.
+  /// Returns the replay seconds per op; ops that cannot be replayed have 0.
+  std::vector<double> verify(OpId first, OpId last);
+  /// Forgets all values cached by replays whose handles are still there (after retain_graph).
+  void drop_cached();
+
+  void observe(std::shared_ptr<Observer> observer) { observer_ = std::move(observer); }
+  [[nodiscard]] Observer* observer() const { return observer_.get(); }
+
+  /// Replays so far: ops run by sweeps (verification not counted).
+  [[nodiscard]] std::int64_t num_replayed_ops() const { return num_replayed_ops_; }
+  [[nodiscard]] double replay_seconds() const { return replay_seconds_; }
+
+ private:
+  friend class Sweep;
+
+  ValueId add(const c10::Storage& storage, OpId producer);
+  void hold(ValueId id, Hold kind, c10::Storage storage);
+  void let_go(ValueId id);
+  void count_wanted();
+  void stop_wanting(ValueId id);
+  void check_unmodified(ValueId id, const Op& reader) const;
+  [[nodiscard]] c10::Storage live_storage(ValueId id) const;
+
+  std::deque<Value> values_;
+  std::deque<Op> ops_;
+  ska::flat_hash_map<const c10::StorageImpl*, ValueId> by_storage_;
+  std::shared_ptr<Observer> observer_;
+  std::int32_t num_sweeps_ = 0;
+  std::int64_t num_replayed_ops_ = 0;
+  double replay_seconds_ = 0;
+  bool sealed_ = false;
+  // Unpacks and releases may come from several backward threads; recursive because freeing a
+  // storage may run a user's deleter, which may drop another handle.
+  std::recursive_mutex mutex_;
+};
+
+}  // namespace gradrecomp::tape

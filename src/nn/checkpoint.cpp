@@ -1,0 +1,32 @@
+#include "gradrecomp/nn/checkpoint.h"
+
+namespace gradrecomp {
+namespace {
+
+at::Tensor run_children(torch::nn::Sequential& model, std::int64_t first, std::int64_t last,
+                        at::Tensor input) {
+  for (std::int64_t i = first; i < last; ++i) {
+    auto child = model->begin() + i;
+    input = child->forward(std::move(input));
+  }
+  return input;
+}
+
+}  // namespace
+
+at::Tensor checkpoint_sequential(torch::nn::Sequential& model, std::int64_t segments,
+                                 at::Tensor input) {
+  const auto size = static_cast<std::int64_t>(model->size());
+  TORCH_CHECK_VALUE(segments >= 1 && segments <= size, "checkpoint_sequential: segments is ",
+                    segments, ", but must be between 1 and the model's ", size,
+                    " children. Pass a smaller number.");
+  const std::int64_t length = size / segments;
+  for (std::int64_t i = 0; i + 1 < segments; ++i) {
+    input = checkpoint(
+        [&](at::Tensor x) { return run_children(model, i * length, (i + 1) * length, std::move(x)); },
+        std::move(input));
+  }
+  return run_children(model, (segments - 1) * length, size, std::move(input));
+}
+
+}  // namespace gradrecomp

@@ -1,0 +1,165 @@
+#include "gradrecomp/plan/graph.h"
+
+#include <algorithm>
+#include <cmath>
+#include <cstddef>
+#include <string>
+#include <vector>
+
+#include "error.h"
+
+namespace gradrecomp::plan {
+namespace {
+
+const char* const kReport = "A profiled graph always is; GradRecomp bug, please report";
+
+/// Checks one graph; the members are what the checks of ops and events need to remember.
+class Validator {
+ public:
+  explicit Validator(const Graph& graph) : graph_(graph), handles_(graph.values.size(), 0) {}
+
+  void run() {
+    check_step();
+    for (std::size_t v = 0; v < graph_.values.size(); ++v) check_value(static_cast<Index>(v));
+    for (std::size_t i = 0; i < graph_.ops.size(); ++i) check_op(static_cast<Index>(i));
+    for (std::size_t t = 0; t < graph_.events.size(); ++t) check_event(t);
+    if (next_op_ != num_ops()) fail("num run_op events", next_op_, "the number of ops");
+    if (!sealed_) fail("num seal events", 0, "1");
+  }
+
+ private:
+  [[nodiscard]] Index num_ops() const { return static_cast<Index>(graph_.ops.size()); }
+  [[nodiscard]] Index num_values() const { return static_cast<Index>(graph_.values.size()); }
+  [[nodiscard]] bool is_value(Index v) const { return v >= 0 && v < num_values(); }
+  [[nodiscard]] const Value& value(Index v) const { return graph_.values[v]; }
+
+  template <class Number>
+  [[noreturn]] static void fail(std::string name, Number number, std::string requirement) {
+    raise({"validate", std::move(name), spelled(number), std::move(requirement), kReport});
+  }
+
+  static void check_cost(const std::string& name, double cost) {
+    if (!std::isfinite(cost) || cost < 0) fail(name, cost, "finite and at least 0");
+  }
+
+  static std::string of_value(const char* name, Index v) {
+    return std::string(name) + " of value " + std::to_string(v);
+  }
+
+  [[nodiscard]] std::string of_op(const char* name, Index i) const {
+    return std::string(name) + " of op " + std::to_string(i) + " (" + graph_.ops[i].name + ")";
+  }
+
+  static std::string of_event(const char* name, std::size_t t) {
+    return std::string(name) + " of event " + std::to_string(t);
+  }
+
+  void check_step() const {
+    check_cost("step_seconds", graph_.step_seconds);
+    check_cost("step_flops", graph_.step_flops);
+  }
+
+  void check_value(Index v) const {
+    const Value& x = value(v);
+    if (x.bytes < 0) fail(of_value("bytes", v), x.bytes, "at least 0");
+    if (x.producer < -1 || x.producer >= num_ops()) {
+      fail(of_value("producer", v), x.producer, "-1 or an op");
+    }
+    if (x.producer == -1 && x.bytes != 0) fail(of_value("bytes", v), x.bytes, "0 as it is external");
+    if (x.producer >= 0 && std::ranges::count(graph_.ops[x.producer].outputs, v) != 1) {
+      fail(of_value("producer", v), x.producer, "an op with that output");
+    }
+    check_overwrites(v);
+    if (x.overwritten_by != -1 &&
+        (!is_value(x.overwritten_by) || value(x.overwritten_by).overwrites != v)) {
+      fail(of_value("overwritten_by", v), x.overwritten_by, "-1 or the value that overwrites it");
+    }
+  }
+
+  void check_overwrites(Index v) const {
+    const Value& x = value(v);
+    if (x.overwrites == -1) return;
+    if (!is_value(x.overwrites) || value(x.overwrites).overwritten_by != v || x.producer < 0) {
+      fail(of_value("overwrites", v), x.overwrites, "-1 or a value overwritten by it");
+    }
+    if (value(x.overwrites).bytes != x.bytes) {
+      fail(of_value("bytes", v), x.bytes, "those of the storage it overwrites");
+    }
+    if (std::ranges::count(graph_.ops[x.producer].inputs, x.overwrites) != 1) {
+      fail(of_value("overwrites", v), x.overwrites, "an input of its producer");
+    }
+  }
+
+  void check_op(Index i) const {
+    const Op& op = graph_.ops[i];
+    if (op.stage < 0 || op.stage >= static_cast<Index>(graph_.stages.size())) {
+      fail(of_op("stage", i), op.stage, "an index of stages");
+    }
+    check_cost(of_op("forward_seconds", i), op.forward_seconds);
+    check_cost(of_op("replay_seconds", i), op.replay_seconds);
+    check_cost(of_op("flops", i), op.flops);
+    check_cost(of_op("bytes_moved", i), op.bytes_moved);
+    if (op.transient_bytes < 0) {
+      fail(of_op("transient_bytes", i), op.transient_bytes, "at least 0");
+    }
+    for (const Index v : op.inputs) check_input(i, v);
+    for (const Index v : op.outputs) {
+      if (!is_value(v) || value(v).producer != i) fail(of_op("output", i), v, "a value it makes");
+    }
+  }
+
+  void check_input(Index i, Index v) const {
+    if (!is_value(v) || value(v).producer >= i) fail(of_op("input", i), v, "a value made before it");
+    if (std::ranges::count(graph_.ops[i].inputs, v) != 1) {
+      fail(of_op("input", i), v, "listed once");
+    }
+  }
+
+  void check_event(std::size_t t) {
+    const Event& event = graph_.events[t];
+    switch (event.kind) {
+      case EventKind::run_op:
+        if (sealed_ || event.id != next_op_++) fail(of_event("op", t), event.id, "the next op");
+        return;
+      case EventKind::outside:
+        return;
+      case EventKind::seal:
+        if (sealed_) fail(of_event("num seal events", t), 2, "1");
+        sealed_ = true;
+        return;
+      default:
+        check_value_event(t);
+    }
+  }
+
+  void check_value_event(std::size_t t) {
+    const Event& event = graph_.events[t];
+    if (!is_value(event.id)) fail(of_event("value", t), event.id, "an index of values");
+    if (event.kind == EventKind::death) return;
+    if (value(event.id).overwritten_by != -1) {
+      fail(of_event("value", t), event.id, "the last version of its storage");
+    }
+    if (event.kind == EventKind::demand && !sealed_) {
+      fail(of_event("demand", t), event.id, "behind the seal event");
+    }
+    Index& handles = handles_[event.id];
+    if (event.kind == EventKind::save) {
+      if (sealed_) fail(of_event("save", t), event.id, "in front of the seal event");
+      ++handles;
+      return;
+    }
+    if (handles <= 0) fail(of_event("value", t), event.id, "one that has a handle");
+    if (event.kind == EventKind::release) --handles;
+  }
+
+  const Graph& graph_;
+  std::vector<Index> handles_;
+  Index next_op_ = 0;
+  bool sealed_ = false;
+};
+
+}  // namespace
+
+void validate(const Graph& graph) { Validator(graph).run(); }
+
+}  // namespace gradrecomp::plan

@@ -1,0 +1,44 @@
+#include "gradrecomp/plan/plan.h"
+
+#include <array>
+#include <cstddef>
+#include <iomanip>
+#include <sstream>
+
+namespace gradrecomp::plan {
+namespace {
+
+std::string spelled_bytes(std::int64_t bytes) {
+  constexpr std::array<const char*, 5> kUnits{"B", "KiB", "MiB", "GiB", "TiB"};
+  auto amount = static_cast<double>(bytes);
+  std::size_t unit = 0;
+  for (; amount >= 1024 && unit + 1 < kUnits.size(); ++unit) amount /= 1024;
+  std::ostringstream text;
+  text << std::fixed << std::setprecision(unit == 0 ? 0 : 1) << amount << ' ' << kUnits[unit];
+  return text.str();
+}
+
+std::string spelled_percent(double ratio) {
+  std::ostringstream text;
+  text << std::fixed << std::setprecision(1) << 100 * ratio << '%';
+  return text.str();
+}
+
+double share(std::int64_t part, std::int64_t whole) {
+  return whole > 0 ? static_cast<double>(part) / static_cast<double>(whole) : 1.0;
+}
+
+}  // namespace
+
+std::string Plan::brief_report() const {
+  std::ostringstream text;
+  text << policy << ": predicted peak " << spelled_bytes(predicted_peak_bytes) << " ("
+       << spelled_percent(share(predicted_peak_bytes, predicted_plain_peak_bytes))
+       << " of plain), overhead " << spelled_percent(predicted_overhead_seconds) << " in seconds, "
+       << spelled_percent(predicted_overhead_flops) << " in FLOPs, " << num_replayed_ops
+       << " replayed ops";
+  if (!feasible) text << "; does not meet the bound, nearest plan found";
+  return text.str();
+}
+
+}  // namespace gradrecomp::plan

@@ -1,0 +1,109 @@
+#include "polish.h"
+
+#include <algorithm>
+#include <cstddef>
+#include <utility>
+
+#include "closure.h"
+
+// Note [ Polish ]
+// ~~~~~~~~~~~~~~~
+// A good plan touches its peak at many events, so no change of one value lowers the peak itself. The
+// search therefore aims at a target slightly below the peak and lowers the *excess*, the sum over
+// events of what is above the target; ties go to the lower total. A move keeps or drops one value, or
+// swaps two that were made near each other. When no excess is left the target moves down. The moves
+// come from a generator with a fixed seed and their number is bounded by simulations, not by a clock:
+// the same request gives the same plan everywhere.
+
+namespace gradrecomp::plan {
+
+Polish::Polish(const Graph& graph, const Pricing& pricing, std::vector<Verdict> verdicts)
+    : graph_(graph), pricing_(pricing), verdicts_(std::move(verdicts)), simulator_(graph) {
+  std::int64_t saved_bytes = 0;
+  for (const Value& v : graph.values) saved_bytes += v.saved ? v.bytes : 0;
+  for (std::size_t v = 0; v < graph.values.size(); ++v) {
+    const Value& x = graph.values[v];
+    const bool can_choose = x.producer >= 0 && x.overwritten_by < 0 && !x.must_keep;
+    if (!can_choose || verdicts_[v] != Verdict::open || x.bytes < saved_bytes / 20000) continue;
+    open_.push_back(static_cast<Index>(v));
+  }
+}
+
+Candidate Polish::evaluate(KeptSet keep) {
+  for (std::size_t v = 0; v < keep.size(); ++v) {
+    if (verdicts_[v] != Verdict::open) keep[v] = verdicts_[v] == Verdict::keep ? 1 : 0;
+  }
+  keep = only_wanted(graph_, std::move(keep));
+  const Simulation result = simulator_.run(keep);
+  return {std::move(keep), result, pricing_.overhead(result), pricing_.total(result)};
+}
+
+Polish::Trial Polish::measure(KeptSet keep, std::int64_t target_bytes) {
+  Trial trial;
+  keep = only_wanted(graph_, std::move(keep));
+  const Simulation result = simulator_.run(keep, timeline_);
+  trial.candidate = {std::move(keep), result, pricing_.overhead(result), pricing_.total(result)};
+  for (const std::int64_t bytes : timeline_.peak_bytes) {
+    trial.excess += static_cast<double>(std::max<std::int64_t>(0, bytes - target_bytes));
+  }
+  return trial;
+}
+
+KeptSet Polish::neighbour(const KeptSet& keep) {
+  constexpr std::uint64_t kReach = 24;
+  KeptSet next = keep;
+  const std::size_t first = random_() % open_.size();
+  next[open_[first]] ^= 1;
+  if (random_() % 3 == 0) return next;
+  const std::size_t low = first > kReach ? first - kReach : 0;
+  const std::size_t high = std::min(open_.size(), first + kReach);
+  const bool anywhere = random_() % 4 == 0;
+  const std::size_t second = anywhere ? random_() % open_.size() : low + random_() % (high - low);
+  next[open_[second]] = keep[open_[first]];
+  return next;
+}
+
+Candidate Polish::lower_peak(Candidate start, double max_overhead, int num_simulations) {
+  if (open_.empty()) return start;
+  random_.seed(1);
+  const auto below = [](const Candidate& c) {
+    return c.result.peak_bytes - c.result.peak_bytes / 256;
+  };
+  std::int64_t target_bytes = below(start);
+  Candidate best = start;
+  Trial now = measure(std::move(start.keep), target_bytes);
+  for (int i = 0; i < num_simulations; ++i) {
+    Trial next = measure(neighbour(now.candidate.keep), target_bytes);
+    if (next.candidate.overhead > max_overhead || next.excess > now.excess) continue;
+    if (next.excess == now.excess && next.candidate.total > now.candidate.total) continue;
+    now = std::move(next);
+    if (now.candidate.result.peak_bytes < best.result.peak_bytes) best = now.candidate;
+    if (now.excess > 0) continue;
+    target_bytes = below(now.candidate);
+    now = measure(std::move(now.candidate.keep), target_bytes);
+  }
+  return best;
+}
+
+Candidate Polish::spare_replays(Candidate start, std::int64_t max_peak_bytes,
+                                int num_simulations) {
+  std::vector<Index> dropped;
+  for (const Index v : open_) {
+    if (start.keep[v] == 0) dropped.push_back(v);
+  }
+  const auto cost = [this](Index v) {
+    return -pricing_.total(graph_.ops[graph_.values[v].producer]);
+  };
+  std::ranges::stable_sort(dropped, {}, cost);
+  if (dropped.size() > static_cast<std::size_t>(num_simulations)) dropped.resize(num_simulations);
+  for (const Index v : dropped) {
+    KeptSet keep = start.keep;
+    keep[v] = 1;
+    Candidate next = evaluate(std::move(keep));
+    if (next.result.peak_bytes > max_peak_bytes || next.total >= start.total) continue;
+    start = std::move(next);
+  }
+  return start;
+}
+
+}  // namespace gradrecomp::plan

@@ -1,0 +1,44 @@
+#pragma once
+
+#include <cstdint>
+#include <random>
+#include <vector>
+
+#include "front.h"
+
+namespace gradrecomp::plan {
+
+/// Improves kept sets on the exact simulator, value by value.
+class Polish {
+ public:
+  /// `verdicts`: values not open are left as they are.
+  Polish(const Graph& graph, const Pricing& pricing, std::vector<Verdict> verdicts);
+
+  /// Runs the simulator on `keep`, verdicts enforced and unwanted values let go.
+  Candidate evaluate(KeptSet keep);
+
+  /// Lowers the peak of `start` within `max_overhead`; see Note [ Polish ] in polish.cpp.
+  Candidate lower_peak(Candidate start, double max_overhead, int num_simulations);
+
+  /// Keeps what was replayed for nothing: lowers the total while the peak stays within the bound.
+  Candidate spare_replays(Candidate start, std::int64_t max_peak_bytes, int num_simulations);
+
+ private:
+  struct Trial {
+    Candidate candidate;
+    double excess = 0;  ///< sum over events of the bytes above the target
+  };
+
+  Trial measure(KeptSet keep, std::int64_t target_bytes);
+  KeptSet neighbour(const KeptSet& keep);
+
+  const Graph& graph_;
+  const Pricing& pricing_;
+  std::vector<Verdict> verdicts_;
+  Simulator simulator_;
+  Timeline timeline_;
+  std::vector<Index> open_;  ///< values worth a move
+  std::mt19937_64 random_{1};
+};
+
+}  // namespace gradrecomp::plan

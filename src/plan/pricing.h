@@ -1,0 +1,51 @@
+#pragma once
+
+#include <limits>
+
+#include "gradrecomp/plan/graph.h"
+#include "gradrecomp/plan/plan.h"
+#include "gradrecomp/plan/simulate.h"
+
+namespace gradrecomp::plan {
+
+/// What replays cost as a ratio to the plain step, under one cost model.
+///
+/// A total adds a millionth of the other model's ratio, which breaks ties: without it replays that
+/// are free in FLOPs would be wasted.
+class Pricing {
+ public:
+  Pricing(const Graph& graph, CostModel model)
+      : model_(model), step_seconds_(graph.step_seconds), step_flops_(graph.step_flops) {}
+
+  /// The ratio a budget speaks of.
+  [[nodiscard]] double overhead(const Simulation& result) const {
+    return pick(seconds_ratio(result.replay_seconds), flops_ratio(result.replay_flops));
+  }
+  [[nodiscard]] double total(const Simulation& result) const {
+    return total(result.replay_seconds, result.replay_flops);
+  }
+  [[nodiscard]] double total(const Op& op) const { return total(op.replay_seconds, op.flops); }
+
+  [[nodiscard]] double seconds_ratio(double seconds) const { return ratio(seconds, step_seconds_); }
+  [[nodiscard]] double flops_ratio(double flops) const { return ratio(flops, step_flops_); }
+
+ private:
+  [[nodiscard]] double pick(double in_seconds, double in_flops) const {
+    return model_ == CostModel::seconds ? in_seconds : in_flops;
+  }
+  [[nodiscard]] double total(double seconds, double flops) const {
+    const double s = seconds_ratio(seconds);
+    const double f = flops_ratio(flops);
+    return pick(s, f) + 1e-6 * pick(f, s);
+  }
+  static double ratio(double part, double whole) {
+    if (part <= 0) return 0;
+    return whole > 0 ? part / whole : std::numeric_limits<double>::infinity();
+  }
+
+  CostModel model_;
+  double step_seconds_;
+  double step_flops_;
+};
+
+}  // namespace gradrecomp::plan

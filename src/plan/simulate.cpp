@@ -1,0 +1,319 @@
+#include "gradrecomp/plan/simulate.h"
+
+#include <algorithm>
+#include <cstddef>
+#include <stdexcept>
+#include <string>
+#include <utility>
+
+#include "error.h"
+
+// Note [ The executor's rule ]
+// ~~~~~~~~~~~~~~~~~~~~~~~~~~~~
+// The simulator is worth nothing unless it counts as the replay engine acts. What both do:
+//
+// Storages. A value is one content of a storage. An in-place op ends the content it reads and starts
+// the next one in the same storage; handles refer to the last content only. A storage counts once,
+// from the op that allocates it, for as long as the program owns it, the tape holds it or a replay
+// has cached it. External values count nothing and never go away.
+//
+// Forward. An op needs its transient bytes above what is live; its fresh outputs stay. The tape holds
+// an output from its creation if the plan keeps it or nothing can make it again. A value marked
+// `snapshot` is cloned just before it is overwritten and the tape holds the clone; any other
+// overwritten value is gone, must_keep or not. A death frees a storage the tape does not hold.
+//
+// Seal. wanted(v) = handles(v) + number of wanted ops that read v; an op is wanted if it makes a
+// dropped (not held) value that is wanted. What is held and not wanted is let go.
+//
+// Demand. A live value costs nothing. Else the smallest closure of ops from live values is replayed in
+// recorded order. An op that writes in place works on a clone if the content it overwrites must
+// survive (it was live before, or a later op of the closure reads it) and takes the storage over if
+// not. Then, outputs first: an output that is live already is a duplicate and freed at once; one with
+// handles is cached; one that later ops of the closure read stays for the last of them; any other is
+// freed at once. Last, the inputs made in this sweep and read for the last time are freed.
+//
+// Release. The last handle frees a cached value, wanted or not. wanted(v) falls by one; at zero a held
+// value is let go, and the producer of a dropped value stops being wanted once none of its dropped
+// outputs is, which lowers wanted of its inputs in turn.
+
+namespace gradrecomp::plan {
+
+Simulator::Simulator(const Graph& graph) : events_(graph.events) {
+  validate(graph);
+  for (const Value& v : graph.values) {
+    values_.push_back({v.bytes, v.producer, v.overwrites, v.must_keep, v.snapshot,
+                       v.overwritten_by < 0});
+  }
+  for (const Op& op : graph.ops) {
+    OpFacts facts{op.transient_bytes, 0, op.replay_seconds, op.flops, 0, 0, 0, 0, false};
+    facts.inputs_begin = static_cast<Index>(op_inputs_.size());
+    op_inputs_.insert(op_inputs_.end(), op.inputs.begin(), op.inputs.end());
+    facts.inputs_end = static_cast<Index>(op_inputs_.size());
+    facts.outputs_begin = static_cast<Index>(op_outputs_.size());
+    op_outputs_.insert(op_outputs_.end(), op.outputs.begin(), op.outputs.end());
+    facts.outputs_end = static_cast<Index>(op_outputs_.size());
+    for (const Index v : op.outputs) {
+      const bool fresh = graph.values[v].overwrites < 0;
+      facts.fresh_bytes += fresh ? graph.values[v].bytes : 0;
+      facts.in_place |= !fresh;
+    }
+    ops_.push_back(facts);
+  }
+  state_.resize(values_.size());
+  op_wanted_.resize(ops_.size());
+  op_needed_.resize(ops_.size());
+}
+
+std::span<const Index> Simulator::inputs(Index op) const {
+  const OpFacts& facts = ops_[op];
+  return {op_inputs_.data() + facts.inputs_begin, op_inputs_.data() + facts.inputs_end};
+}
+
+std::span<const Index> Simulator::outputs(Index op) const {
+  const OpFacts& facts = ops_[op];
+  return {op_outputs_.data() + facts.outputs_begin, op_outputs_.data() + facts.outputs_end};
+}
+
+bool Simulator::live(Index v) const {
+  const ValueState& s = state_[v];
+  return s.owned || s.held || s.cached || values_[v].producer < 0;
+}
+
+Simulation Simulator::run(std::span<const std::uint8_t> keep) {
+  return run_events<false>(keep, nullptr);
+}
+
+Simulation Simulator::run(std::span<const std::uint8_t> keep, Timeline& timeline) {
+  return run_events<true>(keep, &timeline);
+}
+
+template <bool record>
+Simulation Simulator::run_events(std::span<const std::uint8_t> keep, Timeline* timeline) {
+  if (keep.size() != values_.size()) {
+    raise({"simulate", "keep.size()", spelled(keep.size()), "the number of values of the graph",
+           "Pass one entry per value, here " + spelled(values_.size())});
+  }
+  reset();
+  timeline_ = timeline;
+  if constexpr (record) *timeline = {};
+  for (std::size_t t = 0; t < events_.size(); ++t) {
+    event_peak_bytes_ = live_bytes_;
+    apply(events_[t], keep);
+    if (event_peak_bytes_ > result_.peak_bytes) {
+      result_.peak_bytes = event_peak_bytes_;
+      result_.peak_event = static_cast<Index>(t);
+    }
+    if constexpr (record) {
+      timeline->live_bytes.push_back(live_bytes_);
+      timeline->peak_bytes.push_back(event_peak_bytes_);
+    }
+  }
+  return result_;
+}
+
+void Simulator::apply(const Event& event, std::span<const std::uint8_t> keep) {
+  switch (event.kind) {
+    case EventKind::run_op:
+      return run_op(event.id, keep);
+    case EventKind::save:
+      ++state_[event.id].handles;
+      return;
+    case EventKind::death:
+      return end_ownership(event.id);
+    case EventKind::outside:
+      touch(live_bytes_ + event.peak_bytes);
+      live_bytes_ += event.net_bytes;
+      return touch(live_bytes_);
+    case EventKind::seal:
+      return seal();
+    case EventKind::demand:
+      if (!live(event.id)) replay_closure(event.id);
+      return;
+    case EventKind::release:
+      return release(event.id);
+  }
+}
+
+void Simulator::reset() {
+  std::ranges::fill(state_, ValueState{});
+  std::ranges::fill(op_wanted_, 0);
+  std::ranges::fill(op_needed_, 0);
+  live_bytes_ = 0;
+  result_ = {};
+}
+
+void Simulator::touch(std::int64_t bytes) {
+  event_peak_bytes_ = std::max(event_peak_bytes_, bytes);
+}
+
+void Simulator::run_op(Index op, std::span<const std::uint8_t> keep) {
+  if (ops_[op].in_place) {
+    for (const Index w : outputs(op)) {
+      if (values_[w].overwrites >= 0) overwrite(values_[w].overwrites);
+    }
+  }
+  touch(live_bytes_ + ops_[op].transient_bytes);
+  live_bytes_ += ops_[op].fresh_bytes;
+  touch(live_bytes_);
+  for (const Index w : outputs(op)) {
+    state_[w].owned = true;
+    state_[w].held = values_[w].must_keep || (keep[w] != 0 && values_[w].last_version);
+  }
+}
+
+/// The storage of `v` goes over to the next content; a snapshot keeps this one in a clone.
+void Simulator::overwrite(Index v) {
+  state_[v].owned = false;
+  state_[v].held = values_[v].snapshot;
+  if (values_[v].snapshot) live_bytes_ += values_[v].bytes;
+}
+
+void Simulator::end_ownership(Index v) {
+  if (!state_[v].owned) return;
+  state_[v].owned = false;
+  if (!state_[v].held) live_bytes_ -= values_[v].bytes;
+}
+
+void Simulator::seal() {
+  for (ValueState& s : state_) s.dropped = !s.held;
+  count_wanted();
+  for (std::size_t v = 0; v < state_.size(); ++v) {
+    if (state_[v].held && state_[v].wanted == 0) let_go(static_cast<Index>(v));
+  }
+  result_.seal_bytes = live_bytes_;
+  if (timeline_ == nullptr) return;
+  for (const ValueState& s : state_) timeline_->held.push_back(s.held ? 1 : 0);
+}
+
+void Simulator::count_wanted() {
+  for (ValueState& s : state_) s.wanted = s.handles;
+  for (auto op = static_cast<Index>(ops_.size()) - 1; op >= 0; --op) {
+    if (!wants_replay(op)) continue;
+    op_wanted_[op] = 1;
+    for (const Index u : inputs(op)) ++state_[u].wanted;
+  }
+}
+
+bool Simulator::wants_replay(Index op) const {
+  return std::ranges::any_of(outputs(op), [this](Index w) {
+    return state_[w].dropped && state_[w].wanted > 0;
+  });
+}
+
+void Simulator::let_go(Index v) {
+  state_[v].held = false;
+  if (!state_[v].owned) live_bytes_ -= values_[v].bytes;
+}
+
+void Simulator::release(Index v) {
+  ValueState& s = state_[v];
+  if (--s.handles == 0 && s.cached) {
+    s.cached = false;
+    live_bytes_ -= values_[v].bytes;
+  }
+  if (s.wanted > 0) lower_wanted(v);
+}
+
+/// Counts one reason to want `first` less and follows the consequences towards the inputs.
+void Simulator::lower_wanted(Index first) {
+  stack_.assign(1, first);
+  while (!stack_.empty()) {
+    const Index v = stack_.back();
+    stack_.pop_back();
+    ValueState& s = state_[v];
+    if (--s.wanted > 0) continue;
+    if (s.held) let_go(v);
+    const Index op = values_[v].producer;
+    if (!s.dropped || op < 0 || op_wanted_[op] == 0 || wants_replay(op)) continue;
+    op_wanted_[op] = 0;
+    for (const Index u : inputs(op)) stack_.push_back(u);
+  }
+}
+
+void Simulator::replay_closure(Index target) {
+  find_closure(target);
+  std::ranges::sort(closure_);
+  for (const Index op : closure_) {
+    for (const Index u : inputs(op)) ++state_[u].uses;
+  }
+  for (const Index op : closure_) replay(op, target);
+  for (const Index op : closure_) {
+    op_needed_[op] = 0;
+    for (const Index w : outputs(op)) state_[w].made = false;
+  }
+}
+
+void Simulator::find_closure(Index target) {
+  closure_.clear();
+  stack_.assign(1, target);
+  while (!stack_.empty()) {
+    const Index v = stack_.back();
+    stack_.pop_back();
+    if (values_[v].must_keep) {
+      throw std::logic_error("simulate: value " + std::to_string(v) +
+                             " cannot be replayed and is gone; GradRecomp bug, please report");
+    }
+    const Index op = values_[v].producer;
+    if (op_needed_[op] != 0) continue;
+    op_needed_[op] = 1;
+    closure_.push_back(op);
+    for (const Index u : inputs(op)) {
+      if (!live(u)) stack_.push_back(u);
+    }
+  }
+}
+
+void Simulator::replay(Index op, Index target) {
+  const OpFacts& facts = ops_[op];
+  if (facts.in_place) prepare_in_place(op);
+  touch(live_bytes_ + facts.transient_bytes);
+  live_bytes_ += facts.fresh_bytes;
+  touch(live_bytes_);
+  for (const Index w : outputs(op)) settle_output(w, target);
+  for (const Index u : inputs(op)) settle_input(u);
+  result_.replay_seconds += facts.replay_seconds;
+  result_.replay_flops += facts.flops;
+  ++result_.num_replayed_ops;
+  if (timeline_ != nullptr) timeline_->replayed_ops.push_back(op);
+}
+
+/// Gives each in-place output of `op` a storage: a clone, or the temporary it overwrites.
+void Simulator::prepare_in_place(Index op) {
+  for (const Index w : outputs(op)) {
+    const Index u = values_[w].overwrites;
+    if (u < 0) continue;
+    ValueState& s = state_[u];
+    const bool must_survive = !s.made || s.cached || s.uses > 1;
+    if (must_survive) live_bytes_ += values_[u].bytes;
+    if (!must_survive) s.made = false;
+  }
+}
+
+void Simulator::settle_output(Index v, Index target) {
+  ValueState& s = state_[v];
+  const bool duplicate = live(v);
+  s.cached |= !duplicate && s.handles > 0;
+  s.made = !duplicate && (s.handles > 0 || s.uses > 0 || v == target);
+  if (!s.made) live_bytes_ -= values_[v].bytes;
+}
+
+void Simulator::settle_input(Index v) {
+  ValueState& s = state_[v];
+  if (--s.uses > 0 || !s.made || s.cached) return;
+  s.made = false;
+  live_bytes_ -= values_[v].bytes;
+}
+
+Simulation simulate(const Graph& graph, std::span<const std::uint8_t> keep) {
+  return Simulator(graph).run(keep);
+}
+
+Simulation simulate(const Graph& graph, std::span<const std::uint8_t> keep,
+                    std::vector<std::int64_t>& live_bytes_after_event) {
+  Timeline timeline;
+  const Simulation result = Simulator(graph).run(keep, timeline);
+  live_bytes_after_event = std::move(timeline.live_bytes);
+  return result;
+}
+
+}  // namespace gradrecomp::plan

@@ -1,0 +1,202 @@
+#include "gradrecomp/profile/step_log.h"
+
+#include <algorithm>
+
+#include "gradrecomp/profile/flops.h"
+
+namespace gradrecomp::profile {
+
+using plan::EventKind;
+using tape::OpId;
+using tape::Tape;
+using tape::ValueId;
+
+std::shared_ptr<StepLog> StepLog::begin() {
+  std::shared_ptr<StepLog> log(new StepLog);
+  add_allocation_sink(log);
+  return log;
+}
+
+void StepLog::Span::add(std::int64_t bytes) {
+  net_bytes += bytes;
+  peak_bytes = std::max(peak_bytes, net_bytes);
+}
+
+std::int32_t StepLog::stage(const std::string& name) {
+  const auto [entry, added] = stages_.try_emplace(name, static_cast<std::int32_t>(stages_.size()));
+  if (added) graph_.stages.push_back({name});
+  return entry->second;
+}
+
+void StepLog::flush() {
+  if (outside_.net_bytes != 0 || outside_.peak_bytes != 0) {
+    graph_.events.push_back(
+        {EventKind::outside, -1, outside_.net_bytes, outside_.peak_bytes});
+  }
+  outside_ = {};
+}
+
+void StepLog::mark(EventKind kind, ValueId id) {
+  flush();
+  graph_.events.push_back({kind, id, 0, 0});
+}
+
+void StepLog::op_begins(const Tape& tape) {
+  look_for_deaths(tape);
+  flush();
+  inside_op_ = {};
+  in_op_ = true;
+  op_start_ = Clock::now();
+}
+
+void StepLog::op_ends(const Tape& tape, OpId id) {
+  const double seconds = std::chrono::duration<double>(Clock::now() - op_start_).count();
+  in_op_ = false;
+  if (id < 0) {
+    outside_ = inside_op_;
+  } else {
+    const tape::Op& recorded = tape.ops()[id];
+    plan::Op op;
+    op.name = recorded.handle.schema().name();
+    op.stage = recorded.stage;
+    op.forward_seconds = op.replay_seconds = seconds;
+    const Flops flops = flops_of(recorded, tape);
+    op.flops = flops.forward;
+    graph_.step_flops += flops.forward + flops.backward;
+    op.bytes_moved = bytes_moved_by(recorded, tape);
+    op.transient_bytes = inside_op_.peak_bytes;
+    graph_.ops.push_back(std::move(op));
+    mark(EventKind::run_op, id);
+    Span remaining = inside_op_;
+    adopt(tape, recorded, remaining);
+    outside_.add(remaining.net_bytes);
+  }
+  for (const ValueId value : died_in_op_) mark(EventKind::death, value);
+  died_in_op_.clear();
+}
+
+// Blocks that results live in are the simulator's; what else the op left behind is outside memory.
+void StepLog::adopt(const Tape& tape, const tape::Op& op, Span& remaining) {
+  dead_.resize(tape.values().size(), 0);
+  for (const tape::Result& result : op.results) {
+    const tape::Value& value = tape.values()[result.value];
+    if (value.external) continue;
+    watched_.push_back(result.value);
+    const auto storage = value.owner.lock();
+    if (!storage) continue;
+    const auto block = blocks_.find(storage->data());
+    if (block == blocks_.end()) continue;
+    if (block->second.value < 0) remaining.net_bytes -= block->second.bytes;
+    block->second.value = result.value;
+  }
+}
+
+void StepLog::look_for_deaths(const Tape& tape) {
+  std::erase_if(watched_, [&](ValueId id) {
+    if (dead_[id] || tape.values()[id].overwritten_by >= 0) return true;
+    if (!tape.abandoned(id)) return false;
+    dead_[id] = 1;
+    mark(EventKind::death, id);
+    return true;
+  });
+}
+
+void StepLog::saved(const Tape& /*tape*/, ValueId value) { mark(EventKind::save, value); }
+
+void StepLog::sealed(const Tape& /*tape*/) { mark(EventKind::seal, -1); }
+
+void StepLog::demanded(const Tape& tape, ValueId value) {
+  look_for_deaths(tape);
+  mark(EventKind::demand, value);
+}
+
+void StepLog::releases(const Tape& tape, ValueId value) {
+  look_for_deaths(tape);
+  mark(EventKind::release, value);
+}
+
+void StepLog::allocated(const void* pointer, std::size_t bytes) {
+  if (finished_ || tape::in_own_work()) return;
+  const auto size = static_cast<std::int64_t>(bytes);
+  blocks_[pointer] = {size, -1};
+  (in_op_ ? inside_op_ : outside_).add(size);
+}
+
+void StepLog::freed(const void* pointer, std::size_t /*bytes*/) {
+  const auto block = blocks_.find(pointer);
+  if (finished_ || block == blocks_.end()) return;  // older than the step, or made by a replay
+  const auto [size, value] = block->second;
+  blocks_.erase(block);
+  if (value < 0) {
+    (in_op_ ? inside_op_ : outside_).add(-size);
+  } else if (!tape::in_own_work() && !dead_[value]) {
+    dead_[value] = 1;
+    if (in_op_) {
+      died_in_op_.push_back(value);
+    } else {
+      mark(EventKind::death, value);
+    }
+  }
+}
+
+void StepLog::add_replay_seconds(OpId first, const std::vector<double>& seconds) {
+  for (std::size_t i = 0; i < seconds.size(); ++i) {
+    if (seconds[i] > 0) graph_.ops[first + i].replay_seconds = seconds[i];
+  }
+}
+
+void StepLog::backward_begins(const Tape& tape) {
+  backward_start_ = Clock::now();
+  replay_seconds_before_backward_ = tape.replay_seconds();
+}
+
+plan::Graph StepLog::finish(const Tape& tape, std::uint64_t signature) {
+  look_for_deaths(tape);
+  flush();
+  finished_ = true;
+  const double elapsed = std::chrono::duration<double>(Clock::now() - backward_start_).count();
+  backward_seconds_ = elapsed - (tape.replay_seconds() - replay_seconds_before_backward_);
+  graph_.signature = signature;
+  graph_.step_seconds = backward_seconds_;
+  for (const plan::Op& op : graph_.ops) graph_.step_seconds += op.replay_seconds;
+  if (graph_.stages.empty()) stage("region");
+  resolve_versions(tape);
+  add_ops(tape);
+  add_values(tape);
+  return std::move(graph_);
+}
+
+// A handle means the last content of its storage, and so do the events.
+void StepLog::resolve_versions(const Tape& tape) {
+  for (plan::Event& event : graph_.events) {
+    if (event.kind != EventKind::run_op && event.id >= 0) event.id = tape.last_version(event.id);
+  }
+}
+
+void StepLog::add_ops(const Tape& tape) {
+  for (std::size_t i = 0; i < graph_.ops.size(); ++i) {
+    const tape::Op& recorded = tape.ops()[i];
+    plan::Op& op = graph_.ops[i];
+    tape::for_each_input(recorded, [&](ValueId input) { op.inputs.push_back(input); });
+    for (const tape::Result& result : recorded.results) {
+      if (!tape.values()[result.value].external) op.outputs.push_back(result.value);
+    }
+  }
+}
+
+void StepLog::add_values(const Tape& tape) {
+  for (const tape::Value& recorded : tape.values()) {
+    plan::Value& value = graph_.values.emplace_back();
+    value.bytes = recorded.external ? 0 : recorded.bytes;
+    value.producer = recorded.external ? -1 : recorded.producer;
+    value.overwrites = recorded.external ? -1 : recorded.overwrites;
+    value.overwritten_by = recorded.external ? -1 : recorded.overwritten_by;
+    value.must_keep = recorded.must_keep && !recorded.lost && !recorded.external;
+    value.snapshot = recorded.snapshot && !recorded.external;
+  }
+  for (const plan::Event& event : graph_.events) {
+    if (event.kind == EventKind::save) graph_.values[event.id].saved = true;
+  }
+}
+
+}  // namespace gradrecomp::profile

@@ -1,0 +1,37 @@
+#include "gradrecomp/region/options.h"
+
+#include <c10/util/Exception.h>
+
+#include <cmath>
+
+namespace gradrecomp {
+
+void validate(const Options& options) {
+  const int questions = options.max_overhead.has_value() + options.max_peak_bytes.has_value() +
+                        !options.policy.empty();
+  TORCH_CHECK_VALUE(questions <= 1, "validate: options name ", questions,
+                    " of max_overhead, max_peak_bytes and policy, but must name at most one. Leave ",
+                    "the others out.");
+  if (options.max_overhead) {
+    TORCH_CHECK_VALUE(std::isfinite(*options.max_overhead) && *options.max_overhead >= 0,
+                      "validate: max_overhead is ", *options.max_overhead,
+                      ", but must be a finite ratio of at least 0. Pass 0.05 for 5% of a step.");
+  }
+  if (options.max_peak_bytes) {
+    TORCH_CHECK_VALUE(*options.max_peak_bytes > 0, "validate: max_peak_bytes is ",
+                      *options.max_peak_bytes, ", but must be positive. Pass a number of bytes.");
+  }
+  TORCH_CHECK_VALUE(options.window_bytes > 0, "validate: window_bytes is ", options.window_bytes,
+                    ", but must be positive. Pass a number of bytes.");
+  TORCH_CHECK_VALUE(options.verify_interval_steps > 0, "validate: verify_interval_steps is ",
+                    options.verify_interval_steps, ", but must be positive. Pass a number of steps, ",
+                    "or set verify to Verify::never.");
+  if (options.policy.empty()) return;
+  try {
+    plan::parse_policy(options.policy);
+  } catch (const std::invalid_argument& error) {
+    TORCH_CHECK_VALUE(false, error.what());
+  }
+}
+
+}  // namespace gradrecomp

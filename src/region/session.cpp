@@ -1,0 +1,95 @@
+#include "session.h"
+
+#include <algorithm>
+#include <utility>
+
+#include "gradrecomp/plan/solver.h"
+
+namespace gradrecomp {
+
+Session::Session(Options options) : options_(std::move(options)) { validate(options_); }
+
+std::int64_t Session::num_plans() const {
+  const std::lock_guard lock(mutex_);
+  return static_cast<std::int64_t>(sequences_.size());
+}
+
+bool Session::due_for_verification() const {
+  return options_.verify == Verify::every_n_steps &&
+         num_steps_ % options_.verify_interval_steps == 0;
+}
+
+tape::Advice Session::begin_step() {
+  const std::lock_guard lock(mutex_);
+  report = {};
+  const bool profile = due_for_verification() || std::exchange(profile_next_, false);
+  ++num_steps_;
+  return active_ && !profile ? active_->advice : tape::Advice{};
+}
+
+tape::Advice Session::leave_plan(std::size_t call, std::uint64_t hash) {
+  const std::lock_guard lock(mutex_);
+  for (const auto& known : sequences_) {
+    const auto& sequence = *known->advice.sequence;
+    // The hash runs over all calls so far, so equal hashes mean equal beginnings.
+    if (call < sequence.size() && sequence[call] == hash) {
+      active_ = known;
+      return known->advice;
+    }
+  }
+  return {};
+}
+
+std::shared_ptr<profile::StepLog> Session::open_log() {
+  const std::lock_guard lock(mutex_);
+  if (!open_log_.expired()) return nullptr;
+  auto log = profile::StepLog::begin();
+  open_log_ = log;
+  return log;
+}
+
+void Session::missed(const Sequence& sequence) {
+  const std::lock_guard lock(mutex_);
+  for (const auto& known : sequences_) {
+    if (*known->advice.sequence == sequence) {
+      active_ = known;
+      return;
+    }
+  }
+  if (++num_misses_ <= kMaxMissesInRow) profile_next_ = true;
+}
+
+void Session::learn(const Sequence& sequence, plan::Graph graph) {
+  auto planned = std::make_shared<PlannedSequence>();
+  planned->graph = std::move(graph);
+  planned->plan = make_plan(planned->graph);
+  auto keep = planned->plan.keep;
+  for (std::size_t i = 0; i < keep.size(); ++i) {
+    if (planned->graph.values[i].must_keep) keep[i] = 1;
+  }
+  planned->advice.sequence = std::make_shared<const Sequence>(sequence);
+  planned->advice.keep = std::make_shared<const std::vector<std::uint8_t>>(std::move(keep));
+
+  const std::lock_guard lock(mutex_);
+  num_misses_ = 0;
+  std::erase_if(sequences_, [&](const auto& known) { return *known->advice.sequence == sequence; });
+  if (sequences_.size() == kMaxPlans) sequences_.erase(sequences_.begin());
+  sequences_.push_back(planned);
+  active_ = planned;
+}
+
+plan::Plan Session::make_plan(const plan::Graph& graph) const {
+  plan::Request request;
+  request.cost = options_.cost;
+  request.selection = options_.selection;
+  if (!options_.policy.empty()) {
+    request.policy = options_.policy;
+  } else if (options_.max_peak_bytes) {
+    request.max_peak_bytes = options_.max_peak_bytes;
+  } else {
+    request.max_overhead = options_.max_overhead.value_or(0.05);
+  }
+  return plan::make_plan(graph, request);
+}
+
+}  // namespace gradrecomp

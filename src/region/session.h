@@ -1,0 +1,66 @@
+#pragma once
+
+#include <cstdint>
+#include <memory>
+#include <mutex>
+#include <vector>
+
+#include "gradrecomp/plan/graph.h"
+#include "gradrecomp/plan/plan.h"
+#include "gradrecomp/profile/step_log.h"
+#include "gradrecomp/region/region.h"
+#include "gradrecomp/tape/recorder.h"
+
+namespace gradrecomp {
+
+/// Everything known of one op sequence.
+struct PlannedSequence {
+  tape::Advice advice;  ///< shared with the recorders that follow it
+  plan::Graph graph;
+  plan::Plan plan;
+};
+
+/// What a region remembers between steps: its options and the plans of the sequences it has seen.
+///
+/// Threads: steps begin on one thread; what backward learns may come from another.
+class Session {
+ public:
+  using Sequence = std::vector<std::uint64_t>;
+
+  explicit Session(Options options);
+
+  [[nodiscard]] const Options& options() const { return options_; }
+  [[nodiscard]] const PlannedSequence* active() const { return active_.get(); }
+  [[nodiscard]] std::int64_t num_plans() const;
+  StepReport report;
+
+  /// Advice to begin a step with; none if the step is to be profiled.
+  tape::Advice begin_step();
+  /// Advice for a step that left its plan at `call`, or none if no known sequence goes on so.
+  tape::Advice leave_plan(std::size_t call, std::uint64_t hash);
+  /// A log for a step that is to be profiled, or null while another is under way.
+  std::shared_ptr<profile::StepLog> open_log();
+  /// Notes a sequence that ended without a plan of its own.
+  void missed(const Sequence& sequence);
+  /// Plans for a profiled sequence.
+  void learn(const Sequence& sequence, plan::Graph graph);
+  [[nodiscard]] bool verifies() const { return options_.verify != Verify::never; }
+
+ private:
+  [[nodiscard]] bool due_for_verification() const;
+  [[nodiscard]] plan::Plan make_plan(const plan::Graph& graph) const;
+
+  static constexpr std::size_t kMaxPlans = 16;      // least recently made ones go first
+  static constexpr std::int64_t kMaxMissesInRow = 4;  // then sequences are taken for ever-changing
+
+  Options options_;
+  mutable std::mutex mutex_;
+  std::vector<std::shared_ptr<const PlannedSequence>> sequences_;
+  std::shared_ptr<const PlannedSequence> active_;
+  std::weak_ptr<profile::StepLog> open_log_;
+  std::int64_t num_steps_ = 0;
+  std::int64_t num_misses_ = 0;
+  bool profile_next_ = false;
+};
+
+}  // namespace gradrecomp

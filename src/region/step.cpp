@@ -1,0 +1,113 @@
+#include "step.h"
+
+#include <c10/util/Exception.h>
+
+#include <string>
+#include <utility>
+
+#include "closing.h"
+
+namespace gradrecomp {
+namespace {
+
+thread_local Step* current_step = nullptr;
+
+tape::Advice drop_everything() {
+  static const auto nothing = std::make_shared<const std::vector<std::uint8_t>>();
+  return {nullptr, nothing};
+}
+
+}  // namespace
+
+Step::Step(std::shared_ptr<Session> session)
+    : session_(std::move(session)), tape_(std::make_shared<tape::Tape>()), outer_(current_step) {
+  const tape::Advice advice = session_ ? session_->begin_step() : drop_everything();
+  if (advice.keep == nullptr) begin_profile();
+  recorder_ = std::make_unique<tape::Recorder>(
+      tape_, advice,
+      [this](std::size_t call, std::uint64_t hash) { return left_plan(call, hash); });
+  if (session_) {
+    recorder_->before_op = [this] {
+      const bool full = recorder_->window_bytes() > session_->options().window_bytes;
+      if (recorder_->in_window_mode() && full) close_window();
+    };
+  }
+  current_step = this;
+}
+
+Step::~Step() { current_step = outer_; }
+
+Step* Step::current() noexcept { return current_step; }
+
+void Step::begin_profile() {
+  log_ = session_->open_log();
+  tape_->observe(log_);
+}
+
+tape::Advice Step::left_plan(std::size_t call, std::uint64_t hash) {
+  auto advice = session_->leave_plan(call, hash);
+  // Only a log of the whole step makes a graph; a step that leaves later is profiled next time.
+  if (advice.keep == nullptr && call == 0) begin_profile();
+  return advice;
+}
+
+void Step::begin_stage(std::string_view name) {
+  if (recorder_->in_window_mode()) close_window();
+  if (log_) recorder_->begin_stage(log_->stage(std::string(name)));
+}
+
+void Step::close_window() {
+  if (log_) log_->look_for_deaths(*tape_);
+  const tape::OpId first = recorder_->window_first_op();
+  const auto seconds = recorder_->close_window(session_->verifies());
+  if (log_) log_->add_replay_seconds(first, seconds);
+}
+
+void Step::close(const std::vector<at::Tensor*>& outputs) {
+  if (recorder_->in_window_mode()) close_window();
+  auto closed = std::make_shared<ClosedStep>();
+  closed->session = session_;
+  closed->tape = tape_;
+  closed->log = log_;
+  closed->sequence = recorder_->sequence();
+  const bool planned = recorder_->follows_plan_to_the_end();
+  recorder_.reset();
+  if (log_) log_->look_for_deaths(*tape_);
+  tape_->seal();
+  if (session_) {
+    session_->report.profiled = log_ != nullptr;
+    session_->report.followed_plan = planned;
+    session_->report.num_ops = static_cast<std::int64_t>(tape_->ops().size());
+    if (!planned && !log_) session_->missed(closed->sequence);
+  }
+  close_outputs(outputs, std::move(closed));
+}
+
+void ClosedStep::backward_begins() {
+  if (log) log->backward_begins(*tape);
+}
+
+void ClosedStep::backward_ends() {
+  tape->drop_cached();
+  if (!session) return;
+  session->report.num_replayed_ops = tape->num_replayed_ops();
+  session->report.replay_seconds = tape->replay_seconds();
+  if (!log) return;
+  const std::uint64_t signature = sequence.empty() ? 0 : sequence.back();
+  session->learn(sequence, log->finish(*tape, signature));
+  tape->observe(nullptr);
+  log = nullptr;
+}
+
+namespace detail {
+
+std::unique_ptr<Step, void (*)(Step*)> open_step(const std::shared_ptr<Session>& session) {
+  return {new Step(session), [](Step* step) { delete step; }};
+}
+
+std::unique_ptr<Step, void (*)(Step*)> open_dropping_step() { return open_step(nullptr); }
+
+void close_step(Step& step, const std::vector<at::Tensor*>& outputs) { step.close(outputs); }
+
+}  // namespace detail
+}  // namespace gradrecomp

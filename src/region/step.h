@@ -1,0 +1,50 @@
+#pragma once
+
+#include <memory>
+#include <string_view>
+#include <vector>
+
+#include "session.h"
+
+namespace gradrecomp {
+
+/// What remains of a step after its region closed: shared by the closing node and its callback.
+struct ClosedStep {
+  std::shared_ptr<Session> session;  // null for a dropping step
+  std::shared_ptr<tape::Tape> tape;
+  std::shared_ptr<profile::StepLog> log;  // null unless the step is profiled
+  Session::Sequence sequence;
+
+  void backward_begins();
+  void backward_ends();
+};
+
+/// One run of a region, from its first operator to the closing node.
+class Step {
+ public:
+  /// A step under the plan of `session`, or profiled. A null session drops everything.
+  explicit Step(std::shared_ptr<Session> session);
+  ~Step();
+  Step(const Step&) = delete;
+  Step& operator=(const Step&) = delete;
+
+  /// The step that runs on this thread, or null.
+  static Step* current() noexcept;
+
+  void begin_stage(std::string_view name);
+  /// Stops recording, drops, and puts the closing node behind `outputs`.
+  void close(const std::vector<at::Tensor*>& outputs);
+
+ private:
+  tape::Advice left_plan(std::size_t call, std::uint64_t hash);
+  void begin_profile();
+  void close_window();
+
+  std::shared_ptr<Session> session_;
+  std::shared_ptr<tape::Tape> tape_;
+  std::shared_ptr<profile::StepLog> log_;
+  std::unique_ptr<tape::Recorder> recorder_;
+  Step* outer_;
+};
+
+}  // namespace gradrecomp

@@ -1,0 +1,92 @@
+#include "engine.h"
+
+#include <ATen/core/dispatch/Dispatcher.h>
+#include <c10/util/Exception.h>
+#include <torch/csrc/autograd/engine.h>
+#include <torch/library.h>
+
+#include <mutex>
+
+#include "gradrecomp/tape/handle.h"
+#include "gradrecomp/tape/recorder.h"
+
+namespace gradrecomp::tape {
+namespace {
+
+using torch::autograd::Engine;
+
+constexpr auto kKey = c10::DispatchKey::Fake;
+
+void record_fallback(const c10::OperatorHandle& op, c10::DispatchKeySet keys,
+                     torch::jit::Stack* stack) {
+  const c10::impl::ExcludeDispatchKeyGuard no_recursion(kKey);
+  const auto below = keys & c10::DispatchKeySet(c10::DispatchKeySet::FULL_AFTER, kKey);
+  // Engine threads inherit the dispatch key from the recording thread, but no recorder.
+  if (Recorder* recorder = Recorder::current()) {
+    recorder->record(op, below, stack);
+  } else {
+    op.redispatchBoxed(below, stack);
+  }
+}
+
+// Passes everything on to the engine it found, and gives out handles while a region records.
+class RecordingEngine final : public Engine {
+ public:
+  explicit RecordingEngine(Engine& base) : base_(base) {}
+  ~RecordingEngine() override { stop(); }
+
+  torch::autograd::variable_list execute(const torch::autograd::edge_list& roots,
+                                         const torch::autograd::variable_list& inputs,
+                                         bool keep_graph, bool create_graph, bool accumulate_grad,
+                                         const torch::autograd::edge_list& outputs) override {
+    return base_.execute(roots, inputs, keep_graph, create_graph, accumulate_grad, outputs);
+  }
+
+  // Node pointers are std::shared_ptr up to LibTorch 2.11 and intrusive later: take Edge's type.
+  c10::intrusive_ptr<at::ivalue::Future> execute_with_graph_task(
+      const std::shared_ptr<torch::autograd::GraphTask>& graph_task,
+      decltype(torch::autograd::Edge::function) root,
+      torch::autograd::InputBuffer&& buffer) override {
+    return base_.execute_with_graph_task(graph_task, std::move(root), std::move(buffer));
+  }
+
+  std::unique_ptr<torch::autograd::AnomalyMetadata> make_anomaly_metadata() override {
+    return base_.make_anomaly_metadata();
+  }
+
+  std::unique_ptr<torch::autograd::SavedVariableHooks> get_default_saved_variable_hooks() override {
+    if (Recorder::current() != nullptr) return std::make_unique<Handle>();
+    return base_.get_default_saved_variable_hooks();
+  }
+
+ private:
+  Engine& base_;
+};
+
+Engine* base_engine = nullptr;
+
+Engine& recording_engine() {
+  static RecordingEngine engine(*base_engine);
+  return engine;
+}
+
+void register_fallback() {
+  const bool taken = c10::Dispatcher::singleton().hasBackendFallbackForDispatchKey(kKey);
+  TORCH_CHECK(!taken, "gradrecomp::Region: dispatch key Fake is taken by another library, but must ",
+              "be free for the recorder. Do not load that library (torchdistx?) in this process.");
+  static torch::Library library(torch::Library::IMPL, "_", kKey, __FILE__, __LINE__);
+  library.fallback(torch::CppFunction::makeFromBoxedFunction<&record_fallback>());
+}
+
+}  // namespace
+
+void install() {
+  static std::once_flag once;
+  std::call_once(once, [] {
+    register_fallback();
+    base_engine = &Engine::get_default_engine();
+    torch::autograd::set_default_engine_stub(&recording_engine);
+  });
+}
+
+}  // namespace gradrecomp::tape

@@ -1,0 +1,22 @@
+#include "gradrecomp/tape/geometry.h"
+
+namespace gradrecomp::tape {
+
+Geometry::Geometry(const at::Tensor& tensor)
+    : storage_offset_(tensor.storage_offset()),
+      dtype_(tensor.dtype()),
+      keys_(tensor.key_set()),
+      wrapped_number_(tensor.unsafeGetTensorImpl()->is_wrapped_number()) {
+  shape_.set_sizes(tensor.sizes());
+  shape_.set_strides(tensor.strides());
+}
+
+at::Tensor Geometry::over(c10::Storage storage) const {
+  auto tensor = at::detail::make_tensor<c10::TensorImpl>(std::move(storage), keys_, dtype_);
+  auto* impl = tensor.unsafeGetTensorImpl();
+  impl->set_sizes_and_strides(sizes(), strides(), storage_offset_);
+  if (wrapped_number_) impl->set_wrapped_number(true);
+  return tensor;
+}
+
+}  // namespace gradrecomp::tape

@@ -1,0 +1,297 @@
+#include "gradrecomp/tape/recorder.h"
+
+#include <ATen/Context.h>
+#include <ATen/core/List.h>
+#include <c10/core/impl/VirtualGuardImpl.h>
+
+#include "engine.h"
+#include "gradrecomp/tape/observer.h"
+#include "gradrecomp/tape/op_traits.h"
+
+namespace gradrecomp::tape {
+namespace {
+
+thread_local Recorder* current_recorder = nullptr;
+
+std::uint64_t mix(std::uint64_t hash, std::uint64_t item) {
+  hash ^= item + 0x9e3779b97f4a7c15u + (hash << 6) + (hash >> 2);
+  return hash * 0xff51afd7ed558ccdu;
+}
+
+// Kinds whose content may change or cannot be copied: what they configure cannot be run again.
+bool is_opaque(const c10::IValue& argument) {
+  return argument.isObject() || argument.isCapsule() || argument.isPyObject() ||
+         argument.isFuture() || argument.isRRef() || argument.isBlob();
+}
+
+std::optional<c10::Device> device_of(const Op& op, const Tape& tape) {
+  for (const Read& read : op.reads) {
+    const Value& value = tape.values()[read.value];
+    if (auto storage = value.owner.lock()) return storage->device();
+  }
+  for (const auto& argument : op.arguments) {
+    if (argument.isDevice()) return argument.toDevice();
+  }
+  return std::nullopt;
+}
+
+at::Generator generator_of(const Op& op, c10::Device device) {
+  for (const auto& argument : op.arguments) {
+    if (argument.isGenerator() && argument.toGenerator().defined()) return argument.toGenerator();
+  }
+  return at::globalContext().defaultGenerator(device);
+}
+
+}  // namespace
+
+struct Recorder::Draft {
+  const OpTraits& traits;
+  Op op;
+  bool updates_statistics = false;  // a BatchNorm in training
+  bool writes_external = false;
+};
+
+Recorder::Recorder(std::shared_ptr<Tape> tape, Advice advice, Diverged diverged)
+    : tape_(std::move(tape)),
+      advice_(std::move(advice)),
+      diverged_(std::move(diverged)),
+      outer_(current_recorder),
+      included_((install(), c10::DispatchKey::Fake)) {
+  current_recorder = this;
+}
+
+Recorder::~Recorder() { current_recorder = outer_; }
+
+Recorder* Recorder::current() noexcept { return current_recorder; }
+
+bool Recorder::follows_plan_to_the_end() const {
+  return advice_.sequence != nullptr && advice_.sequence->size() == sequence_.size();
+}
+
+std::vector<double> Recorder::close_window(bool verify) {
+  const RecordingPause pause;
+  std::vector<double> seconds;
+  const auto last = static_cast<OpId>(tape_->ops().size());
+  if (verify) seconds = tape_->verify(window_first_op_, last);
+  tape_->close_window(window_first_value_);
+  window_first_op_ = last;
+  window_first_value_ = static_cast<ValueId>(tape_->values().size());
+  window_bytes_ = 0;
+  return seconds;
+}
+
+ValueId Recorder::save(const at::Tensor& tensor) {
+  const ValueId id = tape_->add_handle(tensor);
+  if (in_window_mode() && tape_->values()[id].hold == Hold::none) {
+    tape_->hold_in_window(id);
+    window_bytes_ += tape_->values()[id].bytes;
+  }
+  return id;
+}
+
+void Recorder::record(const c10::OperatorHandle& op, c10::DispatchKeySet keys,
+                      torch::jit::Stack* stack) {
+  const OpTraits& traits = traits_of(op);
+  if (traits.passive) {
+    op.redispatchBoxed(keys, stack);
+    return;
+  }
+  if (before_op) before_op();
+  Draft draft{.traits = traits, .op = Op(op, keys)};
+  draft.op.replayable = traits.replayable;
+  draft.op.stage = stage_;
+  read_arguments(draft, *stack);
+  foresee(draft);
+  Observer* observer = tape_->observer();
+  if (observer) observer->op_begins(*tape_);
+  prepare_writes(draft);
+  call(draft, stack);
+  find_results(draft, *stack);
+  find_written(draft);
+  const bool makes_values = !draft.op.results.empty();
+  if (makes_values) finish(draft);
+  if (observer) {
+    observer->op_ends(*tape_, makes_values ? static_cast<OpId>(tape_->ops().size()) - 1 : -1);
+  }
+}
+
+void Recorder::read_arguments(Draft& draft, const torch::jit::Stack& stack) {
+  const std::size_t count = draft.traits.writes.size();
+  draft.op.arguments.reserve(count);
+  draft.op.reads.reserve(4);
+  const int training = draft.traits.training_argument;
+  draft.updates_statistics =
+      !draft.traits.running_statistics.empty() &&
+      (training < 0 || stack[stack.size() - count + training].toBool());
+  for (std::size_t i = 0; i < count; ++i) {
+    read_argument(draft, static_cast<std::int16_t>(i), stack[stack.size() - count + i]);
+  }
+}
+
+void Recorder::read_argument(Draft& draft, std::int16_t position, const c10::IValue& argument) {
+  auto& arguments = draft.op.arguments;
+  if (argument.isTensor()) {
+    arguments.emplace_back();
+    if (argument.toTensor().defined()) read_tensor(draft, argument.toTensor(), position, -1);
+    return;
+  }
+  if (argument.isTensorList()) {
+    const auto tensors = argument.toTensorList();
+    c10::List<at::Tensor> places;
+    for (std::size_t i = 0; i < tensors.size(); ++i) {
+      places.push_back(at::Tensor());
+      const at::Tensor tensor = tensors.get(i);
+      if (tensor.defined()) read_tensor(draft, tensor, position, static_cast<std::int32_t>(i));
+    }
+    arguments.emplace_back(std::move(places));
+    return;
+  }
+  if (argument.isOptionalTensorList()) {
+    const auto tensors = argument.toOptionalTensorList();
+    c10::List<std::optional<at::Tensor>> places;
+    for (std::size_t i = 0; i < tensors.size(); ++i) {
+      places.push_back(std::nullopt);
+      const std::optional<at::Tensor> tensor = tensors.get(i);
+      if (tensor && tensor->defined()) {
+        read_tensor(draft, *tensor, position, static_cast<std::int32_t>(i));
+      }
+    }
+    arguments.emplace_back(std::move(places));
+    return;
+  }
+  if (is_opaque(argument)) draft.op.replayable = false;
+  arguments.push_back(argument);
+}
+
+void Recorder::read_tensor(Draft& draft, const at::Tensor& tensor, std::int16_t argument,
+                           std::int32_t element) {
+  if (!tensor.has_storage()) {
+    draft.op.replayable = false;  // sparse, nested and opaque tensors are not tracked
+    return;
+  }
+  const OpTraits& traits = draft.traits;
+  const auto& statistics = traits.running_statistics;
+  bool scratch = false;
+  if (std::find(statistics.begin(), statistics.end(), argument) != statistics.end()) {
+    const bool optional = traits.writes[argument] == 0;
+    // The running buffers only receive; without them the op gives the same outputs.
+    if (draft.updates_statistics && optional) return;
+    scratch = draft.updates_statistics;
+  }
+  const bool constant = tensor.unsafeGetTensorImpl()->is_wrapped_number() &&
+                        tensor.is_cpu() && tape_->find(tensor.storage().unsafeGetStorageImpl()) < 0;
+  const bool written = traits.writes[argument] != 0 && !scratch;
+  Read& read = draft.op.reads.emplace_back();
+  read.value = constant ? tape_->add_constant(tensor) : tape_->read(tensor);
+  read.argument = argument;
+  read.element = element;
+  read.written = written;
+  read.scratch = scratch;
+  read.requires_grad = tensor.requires_grad();
+  read.geometry = Geometry(tensor);
+  draft.writes_external |= written && tape_->values()[read.value].external;
+}
+
+// Runs before the op, so that a step that leaves its plan does so before it drops by it.
+void Recorder::foresee(const Draft& draft) {
+  hash_ = mix(hash_, draft.traits.name_hash);
+  for (const Read& read : draft.op.reads) {
+    hash_ = mix(hash_, static_cast<std::uint64_t>(read.value) << 9 |
+                           static_cast<std::uint64_t>(read.requires_grad) << 8 |
+                           static_cast<std::uint64_t>(read.geometry.scalar_type()));
+    for (const auto size : read.geometry.sizes()) hash_ = mix(hash_, size);
+  }
+  sequence_.push_back(hash_);
+  const std::size_t call = sequence_.size() - 1;
+  const bool planned = advice_.sequence != nullptr;
+  if (planned && (call >= advice_.sequence->size() || (*advice_.sequence)[call] != hash_)) {
+    advice_ = diverged_ ? diverged_(call, hash_) : Advice{};
+    window_first_op_ = static_cast<OpId>(tape_->ops().size());
+    window_first_value_ = static_cast<ValueId>(tape_->values().size());
+  }
+}
+
+void Recorder::prepare_writes(Draft& draft) {
+  if (draft.writes_external) draft.op.replayable = false;
+  for (const Read& read : draft.op.reads) {
+    if (read.written) tape_->snapshot_before_write(read.value);
+  }
+  // Counted after the snapshots: a write needs none on its own account.
+  for (const Read& read : draft.op.reads) tape_->count_read(read.value, read.written);
+}
+
+void Recorder::call(Draft& draft, torch::jit::Stack* stack) {
+  Op& op = draft.op;
+  const auto device = device_of(op, *tape_);
+  if (device && !device->is_cpu()) {
+    op.stream = c10::impl::VirtualGuardImpl(device->type()).getStream(*device);
+  }
+  if (draft.traits.seeded) {
+    op.rng = std::make_unique<RngState>(generator_of(op, device.value_or(c10::kCPU)));
+  }
+  try {
+    op.handle.redispatchBoxed(op.keys, stack);
+  } catch (...) {
+    // Whatever the op wrote before it failed cannot be made again.
+    op.replayable = false;
+    find_written(draft);
+    throw;
+  }
+  if (op.rng && op.rng->is_current()) op.rng.reset();
+}
+
+void Recorder::find_results(Draft& draft, const torch::jit::Stack& stack) {
+  const std::size_t count = draft.op.handle.schema().returns().size();
+  for (std::size_t i = 0; i < count; ++i) {
+    const c10::IValue& returned = stack[stack.size() - count + i];
+    const auto output = static_cast<std::int16_t>(i);
+    if (returned.isTensor()) {
+      find_result(draft, returned.toTensor(), output, -1);
+    } else if (returned.isTensorList()) {
+      const auto tensors = returned.toTensorList();
+      for (std::size_t j = 0; j < tensors.size(); ++j) {
+        find_result(draft, tensors.get(j), output, static_cast<std::int32_t>(j));
+      }
+    }
+  }
+}
+
+void Recorder::find_result(Draft& draft, const at::Tensor& tensor, std::int16_t output,
+                           std::int32_t element) {
+  if (!tensor.defined() || !tensor.has_storage()) return;
+  if (tape_->find(tensor.storage().unsafeGetStorageImpl()) >= 0) return;  // an alias
+  const ValueId id = tape_->add_value(tensor, static_cast<OpId>(tape_->ops().size()));
+  if (draft.traits.uninitialized) tape_->set_uninitialized(id);
+  draft.op.results.push_back({.value = id, .output = output, .element = element});
+}
+
+void Recorder::find_written(Draft& draft) {
+  for (std::size_t i = 0; i < draft.op.reads.size(); ++i) {
+    const Read& read = draft.op.reads[i];
+    const bool written_already = tape_->values()[read.value].overwritten_by >= 0;
+    auto storage = tape_->values()[read.value].owner.lock();
+    if (!read.written || written_already || !storage) continue;
+    const auto producer = static_cast<OpId>(tape_->ops().size());
+    const ValueId id = tape_->add_version(read.value, std::move(storage), producer);
+    const bool resized = tape_->values()[id].bytes != tape_->values()[read.value].bytes;
+    if (resized) draft.op.replayable = false;
+    draft.op.results.push_back({.value = id, .read = static_cast<std::int32_t>(i)});
+  }
+}
+
+void Recorder::finish(Draft& draft) {
+  const bool replayable = draft.op.replayable;
+  const auto op = tape_->add_op(std::move(draft.op));
+  for (const Result& result : tape_->ops()[op].results) {
+    if (!replayable) tape_->make_source(result.value);
+    judge(result.value);
+  }
+}
+
+void Recorder::judge(ValueId value) {
+  const auto* keep = advice_.keep.get();
+  if (keep == nullptr || static_cast<std::size_t>(value) >= keep->size()) return;
+  if ((*keep)[value]) tape_->keep(value);
+}
+
+}  // namespace gradrecomp::tape

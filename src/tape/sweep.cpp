@@ -1,0 +1,311 @@
+#include "sweep.h"
+
+#include <ATen/ATen.h>
+#include <ATen/core/LegacyTypeDispatch.h>
+#include <c10/core/Event.h>
+#include <c10/core/GradMode.h>
+#include <c10/core/StreamGuard.h>
+#include <c10/core/impl/VirtualGuardImpl.h>
+
+#include <algorithm>
+#include <chrono>
+#include <cstring>
+
+#include "gradrecomp/tape/observer.h"
+
+namespace gradrecomp::tape {
+namespace {
+
+using Clock = std::chrono::steady_clock;
+
+double seconds_since(Clock::time_point start) {
+  return std::chrono::duration<double>(Clock::now() - start).count();
+}
+
+at::Tensor as_bytes(const c10::Storage& storage) {
+  auto bytes = at::empty({0}, at::TensorOptions().dtype(at::kByte).device(storage.device()));
+  return bytes.set_(storage, 0, {static_cast<std::int64_t>(storage.nbytes())}, {1});
+}
+
+bool same_bits(const c10::Storage& a, const c10::Storage& b) {
+  if (a.nbytes() != b.nbytes()) return false;
+  if (a.nbytes() == 0) return true;
+  if (a.device().is_cpu()) return std::memcmp(a.data(), b.data(), a.nbytes()) == 0;
+  return at::equal(as_bytes(a), as_bytes(b));
+}
+
+// Replays on the stream the op was recorded on, ordered after and before the present stream's work.
+class StreamScope {
+ public:
+  explicit StreamScope(const std::optional<c10::Stream>& recorded) {
+    if (!recorded) return;
+    const c10::impl::VirtualGuardImpl impl(recorded->device_type());
+    present_.emplace(impl.getStream(recorded->device()));
+    if (*present_ != *recorded) order(*present_, *recorded);
+    guard_.emplace(*recorded);
+  }
+  ~StreamScope() {
+    if (!guard_) return;
+    const c10::Stream recorded = guard_->current_stream();
+    guard_.reset();
+    if (*present_ != recorded) order(recorded, *present_);
+  }
+  StreamScope(const StreamScope&) = delete;
+  StreamScope& operator=(const StreamScope&) = delete;
+
+ private:
+  static void order(const c10::Stream& first, const c10::Stream& second) {
+    c10::Event event(first.device_type());
+    event.record(first);
+    event.block(second);
+  }
+  std::optional<c10::Stream> present_;
+  std::optional<c10::StreamGuard> guard_;
+};
+
+}  // namespace
+
+Sweep::Sweep(Tape& tape) : tape_(tape), number_(++tape.num_sweeps_) {}
+
+Sweep::~Sweep() {
+  for (const ValueId id : visited_) {
+    tape_.values_[id].temporary = c10::Storage();
+    tape_.values_[id].num_uses = 0;
+  }
+}
+
+c10::Storage Sweep::clone(const c10::Storage& storage) {
+  const at::AutoDispatchBelowADInplaceOrView below_autograd;
+  const c10::impl::ExcludeDispatchKeyGuard unrecorded(c10::DispatchKey::Fake);
+  const auto size = static_cast<std::int64_t>(storage.nbytes());
+  auto copy = at::empty({size}, at::TensorOptions().dtype(at::kByte).device(storage.device()));
+  if (size > 0) copy.copy_(as_bytes(storage));
+  return copy.storage();
+}
+
+c10::Storage Sweep::run(ValueId target) {
+  const OwnWork own_work;
+  const auto start = Clock::now();
+  target_ = target;
+  collect(target);
+  for (const OpId id : ops_) execute(tape_.ops_[id]);
+  tape_.num_replayed_ops_ += static_cast<std::int64_t>(ops_.size());
+  tape_.replay_seconds_ += seconds_since(start);
+  const Value& value = tape_.values_[target];
+  c10::Storage made = value.hold == Hold::none ? value.temporary : value.storage;
+  TORCH_CHECK(made, "Sweep::run: a replay did not make its value. GradRecomp bug, please report.");
+  return made;
+}
+
+// Depth first from the target down to live values, with an explicit stack: chains may be long.
+void Sweep::collect(ValueId target) {
+  std::vector<ValueId> pending;
+  visit(target, pending);
+  while (!pending.empty()) {
+    const OpId id = tape_.values_[pending.back()].producer;
+    pending.pop_back();
+    Op& op = tape_.ops_[id];
+    if (op.sweep == number_) continue;
+    op.sweep = number_;
+    ops_.push_back(id);
+    for_each_input(op, [&](ValueId input) { visit(input, pending); });
+  }
+  std::sort(ops_.begin(), ops_.end());
+  for (const OpId id : ops_) {
+    for_each_input(tape_.ops_[id], [&](ValueId input) { ++tape_.values_[input].num_uses; });
+  }
+}
+
+void Sweep::visit(ValueId id, std::vector<ValueId>& pending) {
+  Value& value = tape_.values_[id];
+  if (value.sweep == number_) return;
+  value.sweep = number_;
+  visited_.push_back(id);
+  if (auto storage = tape_.live_storage(id)) {
+    if (value.hold == Hold::none) borrowed_.push_back(std::move(storage));
+    return;
+  }
+  const bool can_replay = value.producer >= 0 && tape_.ops_[value.producer].replayable;
+  TORCH_CHECK(can_replay, "Sweep::visit: value ", id, " is neither live nor replayable, but must be ",
+              "one of them. GradRecomp bug, please report.");
+  pending.push_back(id);
+}
+
+void Sweep::execute(Op& op) {
+  Stack stack;
+  call(op, stack);
+  settle(op, stack);
+  stack.clear();
+  written_.clear();
+  finish_inputs(op);
+}
+
+void Sweep::call(Op& op, Stack& stack) {
+  stack = rebuild_arguments(op);
+  const c10::impl::ForceDispatchKeyGuard dispatch_state(op.dispatch_state);
+  // Backward runs with grad mode off, and some kernels choose by it (mkldnn_rnn_layer).
+  const c10::AutoGradMode grad_mode(true);
+  const StreamScope stream(op.stream);
+  std::optional<RngRestore> rng;
+  if (op.rng) rng.emplace(*op.rng);
+  op.handle.redispatchBoxed(op.keys, &stack);
+}
+
+Sweep::Stack Sweep::rebuild_arguments(Op& op) {
+  Stack stack;
+  stack.reserve(op.arguments.size());
+  for (const auto& argument : op.arguments) {
+    // Lists are shared by reference, so each replay fills one of its own.
+    if (argument.isTensorList()) {
+      stack.emplace_back(argument.toTensorList().copy());
+    } else if (argument.isList()) {
+      stack.emplace_back(argument.toList().copy());
+    } else {
+      stack.push_back(argument);
+    }
+  }
+  for (const Read& read : op.reads) {
+    auto tensor = read.geometry.over(input_storage(op, read));
+    c10::IValue& slot = stack[read.argument];
+    if (read.element < 0) {
+      slot = std::move(tensor);
+    } else if (slot.isTensorList()) {
+      slot.toTensorList().set(read.element, std::move(tensor));
+    } else {
+      slot.toList().set(read.element, std::move(tensor));
+    }
+  }
+  return stack;
+}
+
+c10::Storage Sweep::input_storage(const Op& op, const Read& read) {
+  for (const auto& [id, storage] : written_) {
+    if (id == read.value) return storage;
+  }
+  // All arguments over a written value must share its clone, whichever comes first.
+  for (const Read& other : op.reads) {
+    if (other.value == read.value && (other.written || other.scratch)) {
+      written_.emplace_back(read.value, written_storage(op, other));
+      return written_.back().second;
+    }
+  }
+  const Value& value = tape_.values_[read.value];
+  if (value.temporary) return value.temporary;
+  tape_.check_unmodified(read.value, op);
+  return tape_.live_storage(read.value);
+}
+
+c10::Storage Sweep::written_storage(const Op& op, const Read& read) {
+  Value& value = tape_.values_[read.value];
+  if (!value.temporary) {
+    tape_.check_unmodified(read.value, op);
+    return clone(tape_.live_storage(read.value));
+  }
+  if (value.num_uses > 1 || read.scratch) return clone(value.temporary);
+  return std::exchange(value.temporary, c10::Storage());
+}
+
+void Sweep::settle(const Op& op, const Stack& returns) {
+  for (const Result& result : op.results) {
+    c10::Storage storage;
+    if (result.read >= 0) {
+      const ValueId overwritten = op.reads[result.read].value;
+      for (const auto& [id, written] : written_) {
+        if (id == overwritten) storage = written;
+      }
+    } else {
+      const auto& returned = returns[result.output];
+      const auto tensor = result.element < 0 ? returned.toTensor()
+                                             : returned.toTensorList().get(result.element);
+      storage = tensor.storage();
+    }
+    TORCH_CHECK(static_cast<std::int64_t>(storage.nbytes()) == tape_.values_[result.value].bytes,
+                "Sweep::settle: ", op.handle.schema().name(), " made ", storage.nbytes(),
+                " bytes, but must make ", tape_.values_[result.value].bytes,
+                " as in the forward pass. Keep its outputs or report a GradRecomp bug.");
+    if (verifying_) compare(op, result.value, storage);
+    keep_result(result.value, std::move(storage));
+  }
+}
+
+void Sweep::keep_result(ValueId id, c10::Storage storage) {
+  Value& value = tape_.values_[id];
+  if (tape_.live_storage(id)) return;
+  if (!verifying_ && value.num_handles > 0) {
+    tape_.hold(id, Hold::cached, std::move(storage));
+  } else if (value.num_uses > 0 || id == target_) {
+    value.temporary = std::move(storage);
+    if (value.sweep != number_) {
+      value.sweep = number_;
+      visited_.push_back(id);
+    }
+  }
+}
+
+void Sweep::finish_inputs(const Op& op) {
+  for_each_input(op, [&](ValueId id) {
+    Value& value = tape_.values_[id];
+    if (--value.num_uses == 0 && id != target_) value.temporary = c10::Storage();
+  });
+}
+
+std::vector<double> Sweep::verify(OpId first, OpId last) {
+  const OwnWork own_work;
+  verifying_ = true;
+  std::vector<double> seconds(last - first, 0.0);
+  for (OpId id = first; id < last; ++id) {
+    for_each_input(tape_.ops_[id], [&](ValueId input) {
+      ++tape_.values_[input].num_uses;
+      visited_.push_back(input);
+    });
+  }
+  for (OpId id = first; id < last; ++id) seconds[id - first] = verify_op(tape_.ops_[id]);
+  return seconds;
+}
+
+bool Sweep::can_run(const Op& op) const {
+  return op.replayable && std::all_of(op.reads.begin(), op.reads.end(), [&](const Read& read) {
+           return tape_.values_[read.value].temporary || tape_.live_storage(read.value);
+         });
+}
+
+double Sweep::verify_op(Op& op) {
+  double seconds = 0;
+  if (!can_run(op)) {
+    give_up(op, nullptr);
+  } else {
+    try {
+      Stack stack;
+      const auto start = Clock::now();
+      call(op, stack);
+      seconds = seconds_since(start);
+      settle(op, stack);
+    } catch (const std::exception& error) {
+      give_up(op, error.what());
+    }
+  }
+  written_.clear();
+  finish_inputs(op);
+  return seconds;
+}
+
+void Sweep::give_up(const Op& op, const char* reason) {
+  for (const Result& result : op.results) tape_.make_source(result.value);
+  if (reason != nullptr) {
+    TORCH_WARN("GradRecomp keeps the outputs of ", op.handle.schema().name(),
+               ": replaying it failed: ", reason);
+  }
+}
+
+void Sweep::compare(const Op& op, ValueId id, const c10::Storage& again) {
+  const Value& value = tape_.values_[id];
+  const auto original = tape_.live_storage(id);
+  if (!original || value.uninitialized || value.must_keep) return;
+  if (same_bits(original, again)) return;
+  tape_.make_source(id);
+  TORCH_WARN("GradRecomp keeps an output of ", op.handle.schema().name(), " (", value.bytes,
+             " bytes): replaying the op gave other bits than the forward pass. It is ",
+             "nondeterministic, or something outside the dispatcher wrote to it.");
+}
+
+}  // namespace gradrecomp::tape

@@ -1,0 +1,53 @@
+#pragma once
+
+#include <vector>
+
+#include "gradrecomp/tape/tape.h"
+
+namespace gradrecomp::tape {
+
+/// One replay sweep: runs the fewest recorded ops that make a value again, in recorded order.
+///
+/// The rules here are the ones plan/simulate.cpp mimics; change both or neither.
+class Sweep {
+ public:
+  explicit Sweep(Tape& tape);
+  ~Sweep();
+  Sweep(const Sweep&) = delete;
+  Sweep& operator=(const Sweep&) = delete;
+
+  c10::Storage run(ValueId target);
+  std::vector<double> verify(OpId first, OpId last);
+
+  /// A copy of the bytes of `storage` on its device.
+  static c10::Storage clone(const c10::Storage& storage);
+
+ private:
+  using Stack = std::vector<c10::IValue>;
+
+  void collect(ValueId target);
+  void visit(ValueId id, std::vector<ValueId>& pending);
+  void execute(Op& op);
+  void call(Op& op, Stack& stack);
+  [[nodiscard]] c10::Storage input_storage(const Op& op, const Read& read);
+  [[nodiscard]] c10::Storage written_storage(const Op& op, const Read& read);
+  [[nodiscard]] Stack rebuild_arguments(Op& op);
+  void settle(const Op& op, const Stack& returns);
+  void keep_result(ValueId id, c10::Storage storage);
+  void finish_inputs(const Op& op);
+  bool can_run(const Op& op) const;
+  double verify_op(Op& op);
+  void give_up(const Op& op, const char* reason);
+  void compare(const Op& op, ValueId id, const c10::Storage& again);
+
+  Tape& tape_;
+  std::int32_t number_;
+  ValueId target_ = -1;
+  bool verifying_ = false;
+  std::vector<OpId> ops_;
+  std::vector<ValueId> visited_;
+  std::vector<c10::Storage> borrowed_;    // alive elsewhere; held so that they outlive the sweep
+  std::vector<std::pair<ValueId, c10::Storage>> written_;  // storages the present op writes
+};
+
+}  // namespace gradrecomp::tape

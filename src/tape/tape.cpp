@@ -1,0 +1,275 @@
+#include "gradrecomp/tape/tape.h"
+
+#include <c10/util/Exception.h>
+
+#include <cstdlib>
+#include <cstring>
+#include <utility>
+
+#include "gradrecomp/tape/observer.h"
+#include "sweep.h"
+
+namespace gradrecomp::tape {
+
+ValueId Tape::last_version(ValueId value) const {
+  while (values_[value].overwritten_by >= 0) value = values_[value].overwritten_by;
+  return value;
+}
+
+bool Tape::abandoned(ValueId id) const {
+  const Value& value = values_[id];
+  const std::size_t own = value.hold == Hold::none ? 0 : 1;
+  return value.owner.use_count() <= own;
+}
+
+ValueId Tape::find(const c10::StorageImpl* storage) const {
+  const auto entry = by_storage_.find(storage);
+  return entry == by_storage_.end() ? -1 : entry->second;
+}
+
+ValueId Tape::read(const at::Tensor& tensor) {
+  auto* storage = tensor.storage().unsafeGetStorageImpl();
+  const ValueId known = find(storage);
+  if (known >= 0) return known;
+  const ValueId id = add_value(tensor, -1);
+  values_[id].external = true;
+  hold(id, Hold::source, tensor.storage());
+  return id;
+}
+
+ValueId Tape::add_value(const at::Tensor& tensor, OpId producer) {
+  const ValueId id = add(tensor.storage(), producer);
+  if (!tensor.is_inference()) {
+    values_[id].version_counter = tensor.unsafeGetTensorImpl()->version_counter();
+  }
+  return id;
+}
+
+ValueId Tape::add(const c10::Storage& storage, OpId producer) {
+  const auto id = static_cast<ValueId>(values_.size());
+  Value& value = values_.emplace_back();
+  value.owner = storage.getWeakStorageImpl();
+  value.bytes = static_cast<std::int64_t>(storage.nbytes());
+  value.producer = producer;
+  by_storage_[storage.unsafeGetStorageImpl()] = id;
+  return id;
+}
+
+ValueId Tape::add_constant(const at::Tensor& number) {
+  const std::size_t size = number.storage().nbytes();
+  void* copy = std::malloc(size);
+  TORCH_CHECK(copy != nullptr, "Tape::add_constant: out of memory for ", size, " bytes.");
+  std::memcpy(copy, number.storage().data(), size);
+  const auto id = static_cast<ValueId>(values_.size());
+  values_.emplace_back().external = true;
+  hold(id, Hold::source,
+       c10::Storage(c10::Storage::use_byte_size_t(), size,
+                    c10::DataPtr(copy, copy, &std::free, c10::kCPU), nullptr, false));
+  return id;
+}
+
+void Tape::count_read(ValueId id, bool written) {
+  Value& value = values_[id];
+  // Whoever reads what an empty-like op made, before any recorded write, reads what a raw kernel
+  // put there: it cannot be made again.
+  if (value.uninitialized && !written && !value.must_keep) make_source(id);
+  ++value.num_reads;
+}
+
+ValueId Tape::add_version(ValueId old, c10::Storage storage, OpId producer) {
+  const ValueId id = add(storage, producer);
+  Value& value = values_[id];
+  Value& before = values_[old];
+  value.version_counter = before.version_counter;
+  value.overwrites = old;
+  value.external = before.external;
+  // A handle means the memory, whatever is in it when backward looks; autograd's version check
+  // is made by the handle itself.
+  value.num_handles = std::exchange(before.num_handles, 0);
+  before.overwritten_by = id;
+  const bool was_in_window = before.hold == Hold::window;
+  if (!before.snapshot) let_go(old);
+  if (was_in_window) hold_in_window(id);
+  return id;
+}
+
+OpId Tape::add_op(Op op) {
+  ops_.push_back(std::move(op));
+  return static_cast<OpId>(ops_.size()) - 1;
+}
+
+void Tape::snapshot_before_write(ValueId id) {
+  Value& value = values_[id];
+  if (value.hold != Hold::source || value.num_reads == 0) return;
+  const OwnWork own_work;
+  value.storage = Sweep::clone(value.storage);
+  value.snapshot = true;
+}
+
+void Tape::hold(ValueId id, Hold kind, c10::Storage storage) {
+  values_[id].storage = std::move(storage);
+  values_[id].hold = kind;
+}
+
+void Tape::let_go(ValueId id) {
+  const OwnWork own_work;
+  values_[id].hold = Hold::none;
+  values_[id].storage = c10::Storage();
+}
+
+void Tape::make_source(ValueId id) {
+  Value& value = values_[id];
+  value.must_keep = true;
+  if (value.hold == Hold::source) return;
+  auto storage = live_storage(id);
+  if (storage) {
+    hold(id, Hold::source, std::move(storage));
+  } else {
+    value.lost = true;
+  }
+}
+
+void Tape::keep(ValueId id) {
+  Value& value = values_[id];
+  if (value.hold == Hold::source || value.hold == Hold::kept) return;
+  if (auto storage = live_storage(id)) hold(id, Hold::kept, std::move(storage));
+}
+
+void Tape::hold_in_window(ValueId id) {
+  Value& value = values_[id];
+  if (value.hold != Hold::none) return;
+  if (auto storage = live_storage(id)) hold(id, Hold::window, std::move(storage));
+}
+
+void Tape::close_window(ValueId first) {
+  for (ValueId id = first; id < static_cast<ValueId>(values_.size()); ++id) {
+    const Value& value = values_[id];
+    if (value.overwritten_by >= 0 || value.hold == Hold::source) continue;
+    if (!abandoned(id)) {
+      keep(id);
+    } else if (value.hold == Hold::window) {
+      let_go(id);
+    }
+  }
+}
+
+void Tape::seal() {
+  const std::lock_guard lock(mutex_);
+  for (Value& value : values_) {
+    if (value.version_counter.enabled() && value.owner.use_count() > 0) {
+      value.sealed_version = value.version_counter.current_version();
+    }
+  }
+  by_storage_.clear();
+  count_wanted();
+  sealed_ = true;
+  if (observer_) observer_->sealed(*this);
+}
+
+void Tape::count_wanted() {
+  for (Value& value : values_) value.num_wanted = value.num_handles;
+  for (auto op = ops_.rbegin(); op != ops_.rend(); ++op) {
+    for (const Result& result : op->results) {
+      const Value& value = values_[result.value];
+      if (value.hold == Hold::none && value.num_wanted > 0) ++op->num_wanted_results;
+    }
+    if (op->num_wanted_results == 0) {
+      op->arguments.clear();
+      op->rng.reset();
+      continue;
+    }
+    for_each_input(*op, [&](ValueId input) { ++values_[input].num_wanted; });
+  }
+  for (ValueId id = 0; id < static_cast<ValueId>(values_.size()); ++id) {
+    if (values_[id].hold != Hold::none && values_[id].num_wanted == 0) let_go(id);
+  }
+}
+
+ValueId Tape::add_handle(const at::Tensor& tensor) {
+  const ValueId id = read(tensor);
+  Value& value = values_[id];
+  if (value.uninitialized) make_source(id);
+  ++value.num_handles;
+  if (observer_) observer_->saved(*this, id);
+  return id;
+}
+
+void Tape::release_handle(ValueId handle) {
+  const std::lock_guard lock(mutex_);
+  const ValueId id = last_version(handle);
+  if (observer_) observer_->releases(*this, id);
+  Value& value = values_[id];
+  --value.num_handles;
+  if (value.num_handles == 0 && value.hold == Hold::cached) let_go(id);
+  if (sealed_) stop_wanting(id);
+}
+
+void Tape::stop_wanting(ValueId first) {
+  std::vector<ValueId> pending = {first};
+  while (!pending.empty()) {
+    const ValueId id = pending.back();
+    pending.pop_back();
+    Value& value = values_[id];
+    if (--value.num_wanted > 0) continue;
+    if (value.hold != Hold::none) {
+      let_go(id);
+      continue;
+    }
+    if (value.producer < 0) continue;
+    Op& op = ops_[value.producer];
+    if (op.num_wanted_results == 0 || --op.num_wanted_results > 0) continue;
+    for_each_input(op, [&](ValueId input) { pending.push_back(input); });
+    op.arguments.clear();
+    op.rng.reset();
+  }
+}
+
+c10::Storage Tape::live_storage(ValueId id) const {
+  const Value& value = values_[id];
+  if (value.hold != Hold::none) return value.storage;
+  if (value.overwritten_by >= 0) return {};
+  auto storage = value.owner.lock();
+  if (!storage) return {};
+  const bool modified = sealed_ && value.version_counter.enabled() &&
+                        value.version_counter.current_version() != value.sealed_version;
+  return modified ? c10::Storage() : c10::Storage(std::move(storage));
+}
+
+void Tape::check_unmodified(ValueId id, const Op& reader) const {
+  const Value& value = values_[id];
+  const bool own_storage = value.hold == Hold::cached || value.snapshot;
+  if (!sealed_ || own_storage || !value.version_counter.enabled()) return;
+  const auto version = value.version_counter.current_version();
+  TORCH_CHECK(version == value.sealed_version,
+              "one of the variables needed for gradient computation has been modified by an inplace "
+              "operation: an input of ",
+              reader.handle.schema().name(), " of ", value.bytes, " bytes is at version ", version,
+              "; expected version ", value.sealed_version,
+              " instead. GradRecomp needs it to rematerialize a dropped value. Modify it after "
+              "backward, or keep that value.");
+}
+
+c10::Storage Tape::materialize(ValueId handle) {
+  const std::lock_guard lock(mutex_);
+  const ValueId id = last_version(handle);
+  if (observer_) observer_->demanded(*this, id);
+  if (auto storage = live_storage(id)) return storage;
+  // A value the program still holds but modified is read as it is: autograd's own version check
+  // has passed, so plain training would read it too.
+  if (auto storage = values_[id].owner.lock(); storage && values_[id].hold == Hold::none &&
+                                               values_[id].overwritten_by < 0) {
+    return c10::Storage(std::move(storage));
+  }
+  return Sweep(*this).run(id);
+}
+
+std::vector<double> Tape::verify(OpId first, OpId last) { return Sweep(*this).verify(first, last); }
+
+void Tape::drop_cached() {
+  const std::lock_guard lock(mutex_);
+  for (ValueId id = 0; id < static_cast<ValueId>(values_.size()); ++id) {
+    if (values_[id].hold == Hold::cached) let_go(id);
+  }
+}
+
+}  // namespace gradrecomp::tape

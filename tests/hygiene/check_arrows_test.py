@@ -1,0 +1,56 @@
+"""The arrow checker must find what it is there to find."""
+
+import tempfile
+import unittest
+from pathlib import Path
+
+from check_arrows import faults
+
+
+def faults_of(path, text):
+    with tempfile.TemporaryDirectory() as root:
+        file = Path(root, path)
+        file.parent.mkdir(parents=True)
+        file.write_text(text)
+        return list(faults(Path(root)))
+
+
+class CheckArrows(unittest.TestCase):
+    def assert_fault(self, path, text, message):
+        found = faults_of(path, text)
+        self.assertEqual(len(found), 1, found)
+        self.assertIn(message, found[0])
+
+    def test_accepts_includes_along_the_arrows(self):
+        text = '#include <vector>\n#include "gradrecomp/plan/graph.h"\n#include "gradrecomp/region/region.h"\n'
+        self.assertEqual(faults_of("include/gradrecomp/nn/checkpoint.h", text), [])
+
+    def test_accepts_torch_outside_the_planner(self):
+        self.assertEqual(faults_of("src/tape/tape.cpp", "#include <ATen/core/Tensor.h>\n"), [])
+
+    def test_rejects_a_reversed_arrow_in_a_header(self):
+        self.assert_fault("include/gradrecomp/plan/plan.h", '#include "gradrecomp/tape/tape.h"\n',
+                          "plan/ must not know tape/")
+
+    def test_rejects_a_reversed_arrow_in_a_source(self):
+        self.assert_fault("src/tape/replay.cpp", '#  include <gradrecomp/region/region.h>\n',
+                          "tape/ must not know region/")
+
+    def test_rejects_a_reversed_arrow_to_a_private_header(self):
+        self.assert_fault("src/plan/solver.cpp", '#include "profile/meter.h"\n',
+                          "plan/ must not know profile/")
+
+    def test_rejects_a_way_around_the_include_folder(self):
+        self.assert_fault("src/plan/solver.cpp", '#include "../tape/tape.h"\n', "without '..'")
+
+    def test_rejects_torch_in_the_planner(self):
+        for header in ("torch/torch.h", "ATen/ATen.h", "c10/util/Exception.h"):
+            self.assert_fault("src/plan/solver.cpp", f"#include <{header}>\n", "brings Torch")
+
+    def test_rejects_an_unknown_folder(self):
+        self.assert_fault("src/util/strings.cpp", "", "util is no folder")
+        self.assert_fault("src/plan/solver.cpp", '#include "gradrecomp/util/strings.h"\n', "names util")
+
+
+if __name__ == "__main__":
+    unittest.main()

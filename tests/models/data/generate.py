@@ -1,0 +1,143 @@
+"""Writes this folder's oracles from torchvision and Hugging Face transformers.
+
+    pip install torch==2.11.0 torchvision==0.26.0 transformers==5.23.0
+    python generate.py
+
+<model>.txt              one line per tensor of the published model's state dict: name dtype shape
+tiny_<model>.state.pt    the state dict of a tiny model of the same architecture, random throughout
+tiny_<model>.example.pt  its inputs, and its output in eval mode
+with_metadata.pt         a state dict saved without dict(), which LibTorch cannot read
+
+The tests repeat the options of the tiny models.
+"""
+
+from pathlib import Path
+
+import torch
+import torchvision
+import transformers
+
+FOLDER = Path(__file__).parent
+
+
+def write_names(name, model):
+    lines = (
+        " ".join([key, str(tensor.dtype).removeprefix("torch."), *map(str, tensor.shape)])
+        for key, tensor in model.state_dict().items()
+    )
+    (FOLDER / f"{name}.txt").write_text("".join(f"{line}\n" for line in lines))
+
+
+def write_published_names():
+    with torch.device("meta"):
+        for name in ("resnet18", "resnet50", "resnet152", "vit_b_16", "vit_l_16"):
+            write_names(name, getattr(torchvision.models, name)())
+        write_names("bert_base", transformers.BertModel(transformers.BertConfig()))
+        large = transformers.BertConfig(
+            hidden_size=1024, num_hidden_layers=24, num_attention_heads=16, intermediate_size=4096
+        )
+        write_names("bert_large", transformers.BertModel(large))
+
+
+class TinyResNet(torchvision.models.ResNet):
+    """torchvision's ResNet with WIDTH channels in the stem instead of its fixed 64."""
+
+    WIDTH = 2
+
+    def __init__(self, block, layers):
+        super().__init__(block, layers)
+        self.fc = torch.nn.Linear(8 * self.WIDTH * block.expansion, 10)
+
+    @property
+    def inplanes(self):
+        return self._inplanes
+
+    @inplanes.setter
+    def inplanes(self, channels):
+        self._inplanes = channels if hasattr(self, "_inplanes") else self.WIDTH
+
+    def _make_layer(self, block, planes, *args, **kwargs):
+        return super()._make_layer(block, planes * self.WIDTH // 64, *args, **kwargs)
+
+
+def randomize(model):
+    """Gives every tensor values that tell it from its neighbours, zero-initialized ones too."""
+    for name, tensor in model.state_dict().items():
+        if not tensor.is_floating_point():
+            tensor.fill_(1)
+        elif name.endswith("running_var"):
+            tensor.uniform_(0.5, 1.5)
+        elif tensor.dim() > 1:
+            tensor.normal_(0, tensor[0].numel() ** -0.5)
+        else:
+            tensor.uniform_(-0.5, 1)
+
+
+def write_example(name, model, inputs):
+    randomize(model)
+    with torch.no_grad():
+        output = model.eval()(*inputs.values())
+    torch.save(dict(model.state_dict()), FOLDER / f"{name}.state.pt")
+    torch.save({**inputs, "output": output}, FOLDER / f"{name}.example.pt")
+
+
+class PooledBert(torch.nn.Module):
+    """BertModel's state dict and pooled output."""
+
+    def __init__(self, config):
+        super().__init__()
+        self.model = transformers.BertModel(config)
+
+    def state_dict(self):
+        return self.model.state_dict()
+
+    def forward(self, input_ids, attention_mask, token_type_ids):
+        return self.model(input_ids, attention_mask, token_type_ids).pooler_output
+
+
+def write_tiny_bert():
+    config = transformers.BertConfig(
+        vocab_size=40,
+        hidden_size=16,
+        num_hidden_layers=2,
+        num_attention_heads=2,
+        intermediate_size=32,
+        max_position_embeddings=12,
+    )
+    mask = torch.ones(2, 10, dtype=torch.long)
+    mask[1, 7:] = 0
+    inputs = {
+        "input_ids": torch.randint(40, (2, 10)),
+        "attention_mask": mask,
+        "token_type_ids": torch.randint(2, (2, 10)),
+    }
+    write_example("tiny_bert", PooledBert(config), inputs)
+
+
+def write_tiny_vit():
+    vit = torchvision.models.VisionTransformer(
+        image_size=32,
+        patch_size=8,
+        num_layers=2,
+        num_heads=2,
+        hidden_dim=16,
+        mlp_dim=32,
+        num_classes=10,
+    )
+    write_example("tiny_vit", vit, {"images": torch.randn(2, 3, 32, 32)})
+
+
+def main():
+    torch.manual_seed(0)
+    write_published_names()
+    images = {"images": torch.randn(2, 3, 32, 32)}
+    blocks = torchvision.models.resnet
+    write_example("tiny_resnet_basic", TinyResNet(blocks.BasicBlock, [1, 2, 1, 1]), images)
+    write_example("tiny_resnet_bottleneck", TinyResNet(blocks.Bottleneck, [1, 2, 1, 1]), images)
+    write_tiny_vit()
+    write_tiny_bert()
+    torch.save(torch.nn.Linear(1, 1).state_dict(), FOLDER / "with_metadata.pt")
+
+
+if __name__ == "__main__":
+    main()
