@@ -32,6 +32,7 @@ constexpr int kMaxBlocks = 128;
 constexpr Index kMaxSegmentBlocks = 8;
 constexpr int kMaxSegmentOptions = 12;
 constexpr int kNumCostBuckets = 3000;
+constexpr Index kMaxEvery = 32;
 constexpr std::array kRungs{0.0, 0.01, 0.02, 0.03, 0.05, 0.08, 0.12, 0.18, 0.25, 0.35};
 
 void check_budgets(const Request& request) {
@@ -95,9 +96,9 @@ class Solver {
     fill_front();
     climb(max_overhead);
     const Candidate* best = front_.least_peak(max_overhead);
-    if (best == nullptr) return describe(*front_.least_total(kAnyPeak), false);
-    return describe(
-        polish_.spare_replays(*best, best->result.peak_bytes, num_simulations_), true);
+    const bool feasible = best != nullptr;
+    if (!feasible) best = front_.least_total(kAnyPeak);
+    return describe(spare(*best, best->result.peak_bytes), feasible);
   }
 
   Plan within_peak(std::int64_t max_peak_bytes) {
@@ -107,14 +108,27 @@ class Solver {
       climb(kAnyOverhead);
       best = front_.least_total(max_peak_bytes);
     }
-    if (best == nullptr) return describe(*front_.least_peak(kAnyOverhead), false);
-    return describe(polish_.spare_replays(*best, max_peak_bytes, num_simulations_), true);
+    const bool feasible = best != nullptr;
+    if (!feasible) best = front_.least_peak(kAnyOverhead);
+    return describe(spare(*best, feasible ? max_peak_bytes : best->result.peak_bytes), feasible);
+  }
+
+  Candidate spare(const Candidate& chosen, std::int64_t max_peak_bytes) {
+    return polish_.spare_replays(chosen, max_peak_bytes, num_simulations_);
+  }
+
+  void add_policy(const Policy& policy) {
+    front_.add(polish_.evaluate(kept_set(graph_, policy)));
   }
 
   void fill_front() {
-    for (const char* policy : {"keep_all", "drop_all", "every_1", "every_2", "every_3", "every_4",
-                               "every_8", "sqrt_n", "pointwise_only"}) {
-      front_.add(polish_.evaluate(kept_set(graph_, parse_policy(policy))));
+    for (const PolicyKind kind : {PolicyKind::keep_all, PolicyKind::drop_all, PolicyKind::sqrt_n,
+                                  PolicyKind::pointwise_only}) {
+      add_policy({kind});
+    }
+    const auto num_stages = static_cast<Index>(graph_.stages.size());
+    for (Index k = 1; k <= std::min(num_stages, kMaxEvery); ++k) {
+      add_policy({PolicyKind::every_k, k});
     }
     Segments segments(graph_, pricing_, find_blocks(graph_, kMaxBlocks));
     Simulator simulator(graph_);
@@ -134,7 +148,7 @@ class Solver {
     }
   }
 
-  Plan describe(const Candidate& chosen, bool feasible) {
+  [[nodiscard]] Plan describe(const Candidate& chosen, bool feasible) const {
     const Simulation& result = chosen.result;
     Plan plan;
     plan.policy = to_string(policy_);

@@ -42,6 +42,11 @@ Step* Step::current() noexcept { return current_step; }
 void Step::begin_profile() {
   log_ = session_->open_log();
   tape_->observe(log_);
+  if (!log_) return;
+  // Autograd saves an op's inputs before the op is seen, also those of the very first.
+  for (tape::ValueId id = 0; id < static_cast<tape::ValueId>(tape_->values().size()); ++id) {
+    for (int i = 0; i < tape_->values()[id].num_handles; ++i) log_->saved(*tape_, id);
+  }
 }
 
 tape::Advice Step::left_plan(std::size_t call, std::uint64_t hash) {

@@ -10,6 +10,8 @@
 #include <algorithm>
 #include <chrono>
 #include <cstring>
+#include <mutex>
+#include <unordered_set>
 
 #include "gradrecomp/tape/observer.h"
 
@@ -20,6 +22,14 @@ using Clock = std::chrono::steady_clock;
 
 double seconds_since(Clock::time_point start) {
   return std::chrono::duration<double>(Clock::now() - start).count();
+}
+
+// A region in every step, or a thousand regions, need not repeat what is known of an op.
+bool first_mention(const std::string& names) {
+  static std::mutex mutex;
+  static std::unordered_set<std::string> mentioned;
+  const std::lock_guard lock(mutex);
+  return mentioned.insert(names).second;
 }
 
 at::Tensor as_bytes(const c10::Storage& storage) {
@@ -291,7 +301,7 @@ double Sweep::verify_op(Op& op) {
 
 void Sweep::give_up(const Op& op, const char* reason) {
   for (const Result& result : op.results) tape_.make_source(result.value);
-  if (reason != nullptr) {
+  if (reason != nullptr && first_mention(op.handle.schema().name())) {
     TORCH_WARN("GradRecomp keeps the outputs of ", op.handle.schema().name(),
                ": replaying it failed: ", reason);
   }
@@ -303,9 +313,23 @@ void Sweep::compare(const Op& op, ValueId id, const c10::Storage& again) {
   if (!original || value.uninitialized || value.must_keep) return;
   if (same_bits(original, again)) return;
   tape_.make_source(id);
+  constexpr int kDepth = 4;
+  const std::string suspects = suspects_of(op, kDepth);
+  if (!first_mention(suspects)) return;
   TORCH_WARN("GradRecomp keeps an output of ", op.handle.schema().name(), " (", value.bytes,
-             " bytes): replaying the op gave other bits than the forward pass. It is ",
-             "nondeterministic, or something outside the dispatcher wrote to it.");
+             " bytes): replaying ", suspects, " gave other bits than the forward pass. An op of ",
+             "these is nondeterministic, or something outside the dispatcher wrote to its output.");
+}
+
+// The op itself and, where its inputs had died and so could not be compared, the ops behind them.
+std::string Sweep::suspects_of(const Op& op, int depth) const {
+  std::string names = op.handle.schema().name();
+  for_each_input(op, [&](ValueId input) {
+    const Value& value = tape_.values_[input];
+    if (depth == 0 || value.producer < 0 || tape_.live_storage(input)) return;
+    names = suspects_of(tape_.ops_[value.producer], depth - 1) + ", " + names;
+  });
+  return names;
 }
 
 }  // namespace gradrecomp::tape

@@ -1,5 +1,6 @@
 #pragma once
 
+#include <string>
 #include <vector>
 
 #include "gradrecomp/tape/tape.h"
@@ -38,6 +39,7 @@ class Sweep {
   bool can_run(const Op& op) const;
   double verify_op(Op& op);
   void give_up(const Op& op, const char* reason);
+  std::string suspects_of(const Op& op, int depth) const;
   void compare(const Op& op, ValueId id, const c10::Storage& again);
 
   Tape& tape_;

@@ -13,8 +13,8 @@ enum class CostModel : std::uint8_t { seconds, flops };
 
 /// Which values of one op sequence to keep, and what that is predicted to cost.
 struct Plan {
-  std::string policy;              ///< what made it: "max_overhead", "keep_all", "every_2", ...
-  std::vector<std::uint8_t> keep;  ///< per value of the graph: 1 keep, 0 drop
+  std::string policy = {};         ///< what made it: "max_overhead", "keep_all", "every_2", ...
+  std::vector<std::uint8_t> keep = {};  ///< per value of the graph: 1 keep, 0 drop
   std::uint64_t signature = 0;     ///< of the op sequence it was made for
   CostModel cost = CostModel::seconds;
   bool feasible = true;            ///< false: no plan meets the bound; this is the nearest one

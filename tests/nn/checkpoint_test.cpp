@@ -1,0 +1,76 @@
+#include "gradrecomp/nn/checkpoint.h"
+
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+#include <torch/torch.h>
+
+#include "gradrecomp/profile/memory_meter.h"
+#include "support/training.h"
+
+namespace gradrecomp::test {
+namespace {
+
+namespace nn = torch::nn;
+
+TEST(Checkpoint, SeveralInputsAndATupleOfOutputs) {
+  auto x = torch::randn({3, 4}).requires_grad_();
+  auto y = torch::randn({3, 4}).requires_grad_();
+  const auto body = [](at::Tensor a, at::Tensor b) {
+    return std::make_tuple(a.exp() * b.tanh(), std::vector<at::Tensor>{b.sin()}, 3);
+  };
+  const auto gradients = [&](auto outputs) {
+    return torch::autograd::grad(
+        {std::get<0>(outputs).sum() + std::get<1>(outputs)[0].cos().sum()}, {x, y});
+  };
+  const auto plain = gradients(body(x, y));
+  auto outputs = checkpoint(body, x, y);
+  EXPECT_EQ(std::get<2>(outputs), 3);
+  const auto wrapped = gradients(outputs);
+  EXPECT_TRUE(same_bits(plain[0], wrapped[0]));
+  EXPECT_TRUE(same_bits(plain[1], wrapped[1]));
+}
+
+TEST(Checkpoint, RunsTheFunctionOnce) {
+  auto x = torch::randn({4}).requires_grad_();
+  int calls = 0;
+  checkpoint(
+      [&](at::Tensor z) {
+        ++calls;
+        return z.exp().sin().sum();
+      },
+      x)
+      .backward();
+  EXPECT_EQ(calls, 1);
+}
+
+TEST(Checkpoint, RetainsNothingOfTheInside) {
+  profile::install_cpu_counter();
+  auto x = torch::randn({1024}).requires_grad_();
+  const profile::MemoryMeter meter(c10::kCPU);
+  const auto y = checkpoint([](at::Tensor z) { return z.exp().sin().cos().sum(); }, x);
+  EXPECT_EQ(meter.growth_bytes(), 4) << "the scalar output";
+}
+
+TEST(CheckpointSequential, EqualsThePlainModelForEveryNumberOfSegments) {
+  torch::manual_seed(2);
+  nn::Sequential model(nn::Linear(4, 8), nn::Tanh(), nn::Linear(8, 8), nn::GELU(), nn::Linear(8, 2));
+  auto x = torch::randn({3, 4}).requires_grad_();
+  const auto plain = torch::autograd::grad({model->forward(x).sin().sum()}, {x})[0];
+  for (int segments = 1; segments <= 5; ++segments) {
+    const auto y = checkpoint_sequential(model, segments, x);
+    EXPECT_TRUE(same_bits(plain, torch::autograd::grad({y.sin().sum()}, {x})[0]));
+  }
+}
+
+TEST(CheckpointSequential, RefusesMoreSegmentsThanChildren) {
+  nn::Sequential model(nn::Linear(4, 4), nn::Tanh());
+  try {
+    checkpoint_sequential(model, 3, torch::randn({1, 4}));
+    FAIL() << "nothing was thrown";
+  } catch (const c10::ValueError& error) {
+    EXPECT_THAT(error.what(), ::testing::HasSubstr("segments is 3, but must be between 1 and"));
+  }
+}
+
+}  // namespace
+}  // namespace gradrecomp::test

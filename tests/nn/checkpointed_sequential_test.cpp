@@ -1,0 +1,140 @@
+// Conformance I: a wrapped model is to the rest of the program the plain one.
+#include "gradrecomp/nn/checkpointed_sequential.h"
+
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+#include <torch/torch.h>
+
+#include <sstream>
+
+#include "support/training.h"
+
+namespace gradrecomp::test {
+namespace {
+
+namespace nn = torch::nn;
+
+nn::Sequential make_model() {
+  torch::manual_seed(6);
+  return nn::Sequential(nn::Linear(4, 8), nn::BatchNorm1d(8), nn::ReLU(nn::ReLUOptions(true)),
+                        nn::Dropout(0.2), nn::Linear(8, 3));
+}
+
+TEST(CheckpointedSequential, I1NamesAreThoseOfThePlainModel) {
+  auto model = make_model();
+  CheckpointedSequential net(model, Options{.policy = "drop_all"});
+  EXPECT_EQ(model->named_parameters().keys(), net->named_parameters().keys());
+  EXPECT_EQ(model->named_buffers().keys(), net->named_buffers().keys());
+}
+
+TEST(CheckpointedSequential, I1SavedWeightsInterchangeWithThePlainModel) {
+  auto model = make_model();
+  CheckpointedSequential net(model, Options{.policy = "drop_all"});
+  net->forward(torch::randn({6, 4})).sum().backward();
+  std::stringstream file;
+  torch::save(net, file);
+  auto other = make_model();
+  torch::load(other, file);
+  for (const auto& buffer : net->named_buffers()) {
+    EXPECT_TRUE(same_bits(buffer.value(), other->named_buffers()[buffer.key()]));
+  }
+}
+
+TEST(CheckpointedSequential, I1TrainsWithAnOptimizerBuiltBeforeOrAfterWrapping) {
+  const auto train = [](bool wrap, bool optimizer_first) {
+    auto model = make_model();
+    auto first = torch::optim::Adam(model->parameters(), 1e-2);
+    CheckpointedSequential net(model, Options{.policy = "drop_all"});
+    auto second = torch::optim::Adam(net->parameters(), 1e-2);
+    auto& optimizer = optimizer_first ? first : second;
+    for (int step = 0; step < 4; ++step) {
+      optimizer.zero_grad();
+      const auto x = torch::randn({6, 4});
+      (wrap ? net->forward(x) : model->forward(x)).tanh().sum().backward();
+      optimizer.step();
+    }
+    return model->parameters();
+  };
+  const auto plain = train(false, true);
+  for (const bool optimizer_first : {true, false}) {
+    const auto wrapped = train(true, optimizer_first);
+    for (std::size_t i = 0; i < plain.size(); ++i) EXPECT_TRUE(same_bits(plain[i], wrapped[i]));
+  }
+}
+
+TEST(CheckpointedSequential, I1CloneIsIndependentAndKeepsItsOptions) {
+  CheckpointedSequential net(make_model(), Options{.policy = "every_2"});
+  net->eval();
+  auto copy = std::dynamic_pointer_cast<CheckpointedSequentialImpl>(net->clone());
+  ASSERT_NE(copy, nullptr);
+  EXPECT_EQ(copy->region().options().policy, "every_2");
+  EXPECT_FALSE(copy->is_training());
+  const torch::NoGradGuard no_grad;
+  copy->parameters()[0].add_(1);
+  EXPECT_FALSE(same_bits(copy->parameters()[0], net->parameters()[0]));
+  EXPECT_EQ(copy->named_parameters().keys(), net->named_parameters().keys());
+}
+
+TEST(CheckpointedSequential, I1ConvertsToAnotherDtypeAndBack) {
+  CheckpointedSequential net(make_model(), Options{.policy = "drop_all"});
+  net->forward(torch::randn({6, 4})).sum().backward();
+  net->to(torch::kDouble);
+  net->zero_grad();
+  net->forward(torch::randn({6, 4}, torch::kDouble)).sum().backward();
+  EXPECT_EQ(net->parameters()[0].grad().scalar_type(), torch::kDouble);
+  EXPECT_EQ(net->region().num_plans(), 2);
+}
+
+TEST(CheckpointedSequential, I2ParameterHooksFireOnceInReverseLayerOrder) {
+  nn::Sequential model(nn::Linear(4, 4), nn::Tanh(), nn::Linear(4, 4), nn::Tanh(), nn::Linear(4, 4));
+  CheckpointedSequential net(model, Options{.policy = "drop_all"});
+  std::vector<std::string> order;
+  for (auto& parameter : net->named_parameters()) {
+    if (!parameter.key().ends_with("weight")) continue;
+    parameter.value().register_hook([&order, name = parameter.key()](at::Tensor gradient) {
+      order.push_back(name);
+      return gradient;
+    });
+  }
+  for (int step = 0; step < 2; ++step) {
+    order.clear();
+    net->forward(torch::randn({2, 4})).sum().backward();
+    EXPECT_THAT(order, ::testing::ElementsAre("4.weight", "2.weight", "0.weight"));
+  }
+}
+
+struct TwoInputsImpl : nn::Module {
+  at::Tensor forward(const at::Tensor& a, const at::Tensor& b) { return a.exp() * b.tanh(); }
+};
+TORCH_MODULE(TwoInputs);
+
+TEST(CheckpointedSequential, I3HandWrittenModuleWithSeveralInputsAndALambda) {
+  nn::Sequential model(TwoInputs(), nn::Functional([](at::Tensor x) { return x.sin(); }));
+  CheckpointedSequential net(model, Options{.policy = "drop_all"});
+  auto a = torch::randn({3}).requires_grad_();
+  auto b = torch::randn({3}).requires_grad_();
+  const auto plain = torch::autograd::grad({model->forward(a, b).sum()}, {a, b});
+  for (int step = 0; step < 2; ++step) {
+    const auto wrapped = torch::autograd::grad({net->forward(a, b).sum()}, {a, b});
+    EXPECT_TRUE(same_bits(plain[0], wrapped[0]));
+    EXPECT_TRUE(same_bits(plain[1], wrapped[1]));
+  }
+  EXPECT_GT(net->region().last_step().num_replayed_ops, 0);
+}
+
+TEST(CheckpointedSequential, ReportsNameEveryStage) {
+  nn::Sequential model({{"first", nn::AnyModule(nn::Linear(4, 4))}, {"act", nn::AnyModule(nn::Tanh())}});
+  CheckpointedSequential net(model, Options{.policy = "every_1"});
+  EXPECT_THAT(net->brief_report(), ::testing::HasSubstr("no plan yet"));
+  net->forward(torch::randn({2, 4})).sum().backward();
+  EXPECT_THAT(net->full_report(), ::testing::HasSubstr("first"));
+  EXPECT_THAT(net->full_report(), ::testing::HasSubstr("act"));
+  EXPECT_THAT(net->brief_report(), ::testing::HasSubstr("every_1"));
+}
+
+TEST(CheckpointedSequential, RefusesAnEmptyModel) {
+  EXPECT_THROW(CheckpointedSequential(nn::Sequential()), c10::ValueError);
+}
+
+}  // namespace
+}  // namespace gradrecomp::test
