@@ -8,13 +8,13 @@
 // Note [ Blocks ]
 // ~~~~~~~~~~~~~~~
 // A cut lies between two ops. What crosses it is every value made before it and read by an op after
-// it, external values aside. Where all that crosses a cut is kept, no replay of a later op reaches an
-// earlier one: the closure of a value stops at the cut. Backward's demands do not count as crossing,
-// as they start a closure on their own side.
-// A cut is sound if everything that crosses it can be kept (is the last content of its storage, or
-// cannot be replayed and is held anyway). The cuts taken are the sound ones that at most one value
-// crosses, tiny ones aside (masks and tables that each layer reads), thinned out to the number of
-// blocks wanted. A long run without such a cut is split where the fewest bytes cross.
+// it, external values aside. Where all that crosses a cut is kept, no replay of a later op reaches
+// an earlier one: the closure of a value stops at the cut. Backward's demands do not count as
+// crossing, as they start a closure on their own side. A cut is sound if everything that crosses it
+// can be kept (is the last content of its storage, or cannot be replayed and is held anyway). The
+// cuts taken are the sound ones that at most one value crosses, tiny ones aside (masks and tables
+// that each layer reads), thinned out to the number of blocks wanted. A long run without such a cut
+// is split where the fewest bytes cross.
 
 namespace gradrecomp::plan {
 namespace {

@@ -9,14 +9,14 @@ namespace gradrecomp::plan {
 /// A run of ops between two cuts; see Note [ Blocks ] in blocks.cpp.
 struct Block {
   Index begin_op = 0;
-  Index end_op = 0;                 ///< one behind its last op
-  std::vector<Index> boundary = {}; ///< values made before end_op that later ops read
+  Index end_op = 0;                  ///< one behind its last op
+  std::vector<Index> boundary = {};  ///< values made before end_op that later ops read
 };
 
 struct Blocks {
   std::vector<Block> blocks;
-  std::vector<Index> made_in;   ///< per value: block of its producer, -1 if external
-  std::vector<Index> home;      ///< per value: block whose backward is first to demand it
+  std::vector<Index> made_in;  ///< per value: block of its producer, -1 if external
+  std::vector<Index> home;     ///< per value: block whose backward is first to demand it
 };
 
 /// Cuts the op sequence into at most about `max_blocks` blocks.

@@ -6,8 +6,9 @@
 
 // Note [ The chain of segments ]
 // ~~~~~~~~~~~~~~~~~~~~~~~~~~~~~~
-// Backward runs the segments last to first, and while it is in one, everything that earlier segments
-// retain is still there. So with W(k) the front of the blocks from k on, above what is retained before,
+// Backward runs the segments last to first, and while it is in one, everything that earlier
+// segments retain is still there. So with W(k) the front of the blocks from k on, above what is
+// retained before,
 //   W(k) = Pareto over options o of segments [k, e) and points (n, c) of W(e) of
 //          ( max(peak_o, retained_o + n), cost_o + c )
 // and W(0) is the front of the network. Peaks are exact bytes. Costs are kept exactly too, but only
@@ -65,8 +66,8 @@ class ChainSolver {
       const std::int64_t peak_bytes =
           std::max(option.peak_bytes, option.retained_bytes + rest[b].peak_bytes);
       Cell& cell = table_[k][bucket];
-      const bool is_better = peak_bytes < cell.peak_bytes ||
-                             (peak_bytes == cell.peak_bytes && cost < cell.cost);
+      const bool is_better =
+          peak_bytes < cell.peak_bytes || (peak_bytes == cell.peak_bytes && cost < cell.cost);
       if (is_better) cell = {peak_bytes, cost, o, static_cast<Index>(b)};
     }
   }

@@ -54,8 +54,8 @@ DropOrder::State DropOrder::evaluate() {
   for (const Index v : values_) wanted_[v] = wanted_outside_[v];
   for (Index i = block_.end_op - 1; i >= block_.begin_op; --i) {
     const auto& outputs = graph_.ops[i].outputs;
-    const bool replayed = std::ranges::any_of(
-        outputs, [this](Index w) { return kept_[w] == 0 && wanted_[w] > 0; });
+    const bool replayed =
+        std::ranges::any_of(outputs, [this](Index w) { return kept_[w] == 0 && wanted_[w] > 0; });
     if (!replayed) continue;
     state.cost += cost_[i];
     for (const Index u : graph_.ops[i].inputs) ++wanted_[u];
@@ -64,7 +64,8 @@ DropOrder::State DropOrder::evaluate() {
   return state;
 }
 
-/// Drops `v`; where that only makes the tape hold unsaved values instead, drops those too if cheaper.
+/// Drops `v`; where that only makes the tape hold unsaved values instead, drops those too if
+/// cheaper.
 DropOrder::Move DropOrder::drop_with_followers(Index v, const State& now) {
   Move best{{v}, now, std::numeric_limits<double>::infinity()};
   std::vector<Index> dropped{v};

@@ -65,7 +65,8 @@ class Validator {
     if (x.producer < -1 || x.producer >= num_ops()) {
       fail(of_value("producer", v), x.producer, "-1 or an op");
     }
-    if (x.producer == -1 && x.bytes != 0) fail(of_value("bytes", v), x.bytes, "0 as it is external");
+    if (x.producer == -1 && x.bytes != 0)
+      fail(of_value("bytes", v), x.bytes, "0 as it is external");
     if (x.producer >= 0 && std::ranges::count(graph_.ops[x.producer].outputs, v) != 1) {
       fail(of_value("producer", v), x.producer, "an op with that output");
     }
@@ -109,7 +110,8 @@ class Validator {
   }
 
   void check_input(Index i, Index v) const {
-    if (!is_value(v) || value(v).producer >= i) fail(of_op("input", i), v, "a value made before it");
+    if (!is_value(v) || value(v).producer >= i)
+      fail(of_op("input", i), v, "a value made before it");
     if (std::ranges::count(graph_.ops[i].inputs, v) != 1) {
       fail(of_op("input", i), v, "listed once");
     }

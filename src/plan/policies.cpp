@@ -103,8 +103,10 @@ void choose(const Graph& graph, const std::vector<std::string>& patterns, const 
 KeptSet chosen_by(const Graph& graph, const std::vector<std::string>& stages,
                   const std::vector<std::string>& ops) {
   KeptSet chosen(graph.values.size(), 0);
-  choose(graph, stages, [&](const Op& op) { return graph.stages[op.stage].name; }, chosen);
-  choose(graph, ops, [](const Op& op) { return op.name; }, chosen);
+  choose(
+      graph, stages, [&](const Op& op) { return graph.stages[op.stage].name; }, chosen);
+  choose(
+      graph, ops, [](const Op& op) { return op.name; }, chosen);
   return chosen;
 }
 
@@ -178,8 +180,9 @@ std::vector<Verdict> select(const Graph& graph, const Selection& selection) {
   for (std::size_t v = 0; v < verdicts.size(); ++v) {
     if (keep[v] != 0 && drop[v] != 0) {
       const Op& op = graph.ops[graph.values[v].producer];
-      raise({"select", "selection of op \"" + op.name + "\" in stage \"" +
-             graph.stages[op.stage].name + "\"", "both keep and drop", "one of the two",
+      raise({"select",
+             "selection of op \"" + op.name + "\" in stage \"" + graph.stages[op.stage].name + "\"",
+             "both keep and drop", "one of the two",
              "Make the patterns of keep_* and drop_* disjoint"});
     }
     if (keep[v] != 0) verdicts[v] = Verdict::keep;

@@ -8,12 +8,12 @@
 
 // Note [ Polish ]
 // ~~~~~~~~~~~~~~~
-// A good plan touches its peak at many events, so no change of one value lowers the peak itself. The
-// search therefore aims at a target slightly below the peak and lowers the *excess*, the sum over
-// events of what is above the target; ties go to the lower total. A move keeps or drops one value, or
-// swaps two that were made near each other. When no excess is left the target moves down. The moves
-// come from a generator with a fixed seed and their number is bounded by simulations, not by a clock:
-// the same request gives the same plan everywhere.
+// A good plan touches its peak at many events, so no change of one value lowers the peak itself.
+// The search therefore aims at a target slightly below the peak and lowers the *excess*, the sum
+// over events of what is above the target; ties go to the lower total. A move keeps or drops one
+// value, or swaps two that were made near each other. When no excess is left the target moves down.
+// The moves come from a generator with a fixed seed and their number is bounded by simulations, not
+// by a clock: the same request gives the same plan everywhere.
 
 namespace gradrecomp::plan {
 
@@ -85,8 +85,7 @@ Candidate Polish::lower_peak(Candidate start, double max_overhead, int num_simul
   return best;
 }
 
-Candidate Polish::spare_replays(Candidate start, std::int64_t max_peak_bytes,
-                                int num_simulations) {
+Candidate Polish::spare_replays(Candidate start, std::int64_t max_peak_bytes, int num_simulations) {
   std::vector<Index> dropped;
   for (const Index v : open_) {
     if (start.keep[v] == 0) dropped.push_back(v);

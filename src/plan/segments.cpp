@@ -10,13 +10,13 @@
 // Note [ Segments ]
 // ~~~~~~~~~~~~~~~~~
 // A segment keeps what crosses its ends and drops the boundaries within, so no replay crosses its
-// ends. Hence what it retains, replays and needs at its worst (above what the blocks before it retain)
-// depends on its own choices only, and one simulation of a whole plan measures every segment of that
-// plan at once: tile the chain with segments of one length, give all of them their j-th option, run
-// the simulator, and read each segment's share off the events of its windows. A window is the
-// events of a block's forward, and of its backward from its first demand to that of an earlier block.
-// The options of a segment are the prefixes of one order of drops: those of its blocks, merged by
-// price per byte.
+// ends. Hence what it retains, replays and needs at its worst (above what the blocks before it
+// retain) depends on its own choices only, and one simulation of a whole plan measures every
+// segment of that plan at once: tile the chain with segments of one length, give all of them their
+// j-th option, run the simulator, and read each segment's share off the events of its windows. A
+// window is the events of a block's forward, and of its backward from its first demand to that of
+// an earlier block. The options of a segment are the prefixes of one order of drops: those of its
+// blocks, merged by price per byte.
 
 namespace gradrecomp::plan {
 
@@ -74,10 +74,13 @@ std::vector<Segments::Tile> Segments::tiling(Index length, Index offset) const {
   return tiles;
 }
 
-Index Segments::num_steps(const Tile& tile, int option, int max_options) {
+Index Segments::Choice::num_steps(const Tile& tile) const {
   const auto most = static_cast<int>(tile.order.size());
-  if (most < max_options) return std::min(option, most);
-  return option * most / (max_options - 1);
+  return most < max_options ? std::min(option, most) : option * most / (max_options - 1);
+}
+
+bool Segments::Choice::is_new(const Tile& tile) const {
+  return option == 0 || num_steps(tile) != Choice{length, option - 1, max_options}.num_steps(tile);
 }
 
 void Segments::apply(const Tile& tile, Index num_steps, KeptSet& keep) const {
@@ -127,24 +130,27 @@ SegmentOption Segments::measured(const Tile& tile, Index num_steps) const {
   return option;
 }
 
+/// Runs every tile with its `option`-th option and adds what is new of them to `found`.
+void Segments::measure_tiles(Simulator& simulator, const std::vector<Tile>& tiles,
+                             const Choice& choice, std::vector<SegmentOption>& found) {
+  KeptSet keep = keepable_;
+  for (const Tile& tile : tiles) apply(tile, choice.num_steps(tile), keep);
+  simulator.run(only_wanted(graph_, std::move(keep)), timeline_);
+  read(timeline_);
+  for (const Tile& tile : tiles) {
+    const bool is_whole = tile.end - tile.begin == choice.length;
+    if (is_whole && choice.is_new(tile)) found.push_back(measured(tile, choice.num_steps(tile)));
+  }
+}
+
 std::vector<SegmentOption> Segments::measure(Simulator& simulator, Index max_length,
                                              int max_options) {
   std::vector<SegmentOption> found;
-  Timeline timeline;
   for (Index length = 1; length <= std::min(max_length, num_blocks()); ++length) {
     for (Index offset = 0; offset < length; ++offset) {
       const std::vector<Tile> tiles = tiling(length, offset);
-      for (int j = 0; j < max_options; ++j) {
-        KeptSet keep = keepable_;
-        for (const Tile& tile : tiles) apply(tile, num_steps(tile, j, max_options), keep);
-        simulator.run(only_wanted(graph_, std::move(keep)), timeline);
-        read(timeline);
-        for (const Tile& tile : tiles) {
-          const bool is_new = tile.end - tile.begin == length &&
-                              (j == 0 || num_steps(tile, j, max_options) !=
-                                             num_steps(tile, j - 1, max_options));
-          if (is_new) found.push_back(measured(tile, num_steps(tile, j, max_options)));
-        }
+      for (int option = 0; option < max_options; ++option) {
+        measure_tiles(simulator, tiles, {length, option, max_options}, found);
       }
     }
   }

@@ -12,37 +12,37 @@
 // ~~~~~~~~~~~~~~~~~~~~~~~~~~~~
 // The simulator is worth nothing unless it counts as the replay engine acts. What both do:
 //
-// Storages. A value is one content of a storage. An in-place op ends the content it reads and starts
-// the next one in the same storage; handles refer to the last content only. A storage counts once,
-// from the op that allocates it, for as long as the program owns it, the tape holds it or a replay
-// has cached it. External values count nothing and never go away.
+// Storages. A value is one content of a storage. An in-place op ends the content it reads and
+// starts the next one in the same storage; handles refer to the last content only. A storage counts
+// once, from the op that allocates it, for as long as the program owns it, the tape holds it or a
+// replay has cached it. External values count nothing and never go away.
 //
-// Forward. An op needs its transient bytes above what is live; its fresh outputs stay. The tape holds
-// an output from its creation if the plan keeps it or nothing can make it again. A value marked
-// `snapshot` is cloned just before it is overwritten and the tape holds the clone; any other
+// Forward. An op needs its transient bytes above what is live; its fresh outputs stay. The tape
+// holds an output from its creation if the plan keeps it or nothing can make it again. A value
+// marked `snapshot` is cloned just before it is overwritten and the tape holds the clone; any other
 // overwritten value is gone, must_keep or not. A death frees a storage the tape does not hold.
 //
 // Seal. wanted(v) = handles(v) + number of wanted ops that read v; an op is wanted if it makes a
 // dropped (not held) value that is wanted. What is held and not wanted is let go.
 //
-// Demand. A live value costs nothing. Else the smallest closure of ops from live values is replayed in
-// recorded order. An op that writes in place works on a clone if the content it overwrites must
+// Demand. A live value costs nothing. Else the smallest closure of ops from live values is replayed
+// in recorded order. An op that writes in place works on a clone if the content it overwrites must
 // survive (it was live before, or a later op of the closure reads it) and takes the storage over if
-// not. Then, outputs first: an output that is live already is a duplicate and freed at once; one with
-// handles is cached; one that later ops of the closure read stays for the last of them; any other is
-// freed at once. Last, the inputs made in this sweep and read for the last time are freed.
+// not. Then, outputs first: an output that is live already is a duplicate and freed at once; one
+// with handles is cached; one that later ops of the closure read stays for the last of them; any
+// other is freed at once. Last, the inputs made in this sweep and read for the last time are freed.
 //
-// Release. The last handle frees a cached value, wanted or not. wanted(v) falls by one; at zero a held
-// value is let go, and the producer of a dropped value stops being wanted once none of its dropped
-// outputs is, which lowers wanted of its inputs in turn.
+// Release. The last handle frees a cached value, wanted or not. wanted(v) falls by one; at zero a
+// held value is let go, and the producer of a dropped value stops being wanted once none of its
+// dropped outputs is, which lowers wanted of its inputs in turn.
 
 namespace gradrecomp::plan {
 
 Simulator::Simulator(const Graph& graph) : events_(graph.events) {
   validate(graph);
   for (const Value& v : graph.values) {
-    values_.push_back({v.bytes, v.producer, v.overwrites, v.must_keep, v.snapshot,
-                       v.overwritten_by < 0});
+    values_.push_back(
+        {v.bytes, v.producer, v.overwrites, v.must_keep, v.snapshot, v.overwritten_by < 0});
   }
   for (const Op& op : graph.ops) {
     OpFacts facts{op.transient_bytes, 0, op.replay_seconds, op.flops, 0, 0, 0, 0, false};
@@ -195,9 +195,8 @@ void Simulator::count_wanted() {
 }
 
 bool Simulator::wants_replay(Index op) const {
-  return std::ranges::any_of(outputs(op), [this](Index w) {
-    return state_[w].dropped && state_[w].wanted > 0;
-  });
+  return std::ranges::any_of(outputs(op),
+                             [this](Index w) { return state_[w].dropped && state_[w].wanted > 0; });
 }
 
 void Simulator::let_go(Index v) {

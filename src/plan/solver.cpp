@@ -19,11 +19,11 @@
 
 // Note [ Monotone budgets ]
 // ~~~~~~~~~~~~~~~~~~~~~~~~~
-// A heuristic search started anew for every budget would now and then find less for a larger one. So
-// what is searched does not depend on the budget: one front, filled by the fixed policies, by all
-// points of the chain program, and by a polish at each of a fixed ladder of budgets. A question reads
-// its answer off that front. max_overhead = x only needs the rungs up to x, which are all that any
-// smaller budget has seen too; so its peak is at most theirs.
+// A heuristic search started anew for every budget would now and then find less for a larger one.
+// So what is searched does not depend on the budget: one front, filled by the fixed policies, by
+// all points of the chain program, and by a polish at each of a fixed ladder of budgets. A question
+// reads its answer off that front. max_overhead = x only needs the rungs up to x, which are all
+// that any smaller budget has seen too; so its peak is at most theirs.
 
 namespace gradrecomp::plan {
 namespace {
@@ -36,8 +36,7 @@ constexpr Index kMaxEvery = 32;
 constexpr std::array kRungs{0.0, 0.01, 0.02, 0.03, 0.05, 0.08, 0.12, 0.18, 0.25, 0.35};
 
 void check_budgets(const Request& request) {
-  const int num_budgets =
-      (request.max_overhead ? 1 : 0) + (request.max_peak_bytes ? 1 : 0);
+  const int num_budgets = (request.max_overhead ? 1 : 0) + (request.max_peak_bytes ? 1 : 0);
   if (num_budgets == 2) {
     raise({"make_plan", "num budgets", "2", "1",
            "Set max_overhead or max_peak_bytes, and read the other from the plan"});
@@ -117,9 +116,7 @@ class Solver {
     return polish_.spare_replays(chosen, max_peak_bytes, num_simulations_);
   }
 
-  void add_policy(const Policy& policy) {
-    front_.add(polish_.evaluate(kept_set(graph_, policy)));
-  }
+  void add_policy(const Policy& policy) { front_.add(polish_.evaluate(kept_set(graph_, policy))); }
 
   void fill_front() {
     for (const PolicyKind kind : {PolicyKind::keep_all, PolicyKind::drop_all, PolicyKind::sqrt_n,

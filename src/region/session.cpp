@@ -1,11 +1,31 @@
 #include "session.h"
 
+#include <c10/util/Exception.h>
+
 #include <algorithm>
+#include <stdexcept>
 #include <utility>
 
 #include "gradrecomp/plan/solver.h"
 
 namespace gradrecomp {
+
+namespace {
+
+// A step may do what the planner's model has no events for, such as a backward pass inside the
+// region. It then goes on under the safe plan, which is right for any step.
+bool can_be_planned(const plan::Graph& graph) {
+  try {
+    plan::validate(graph);
+    return true;
+  } catch (const std::invalid_argument& error) {
+    TORCH_WARN("GradRecomp cannot plan this op sequence and drops stage by stage instead: ",
+               error.what());
+    return false;
+  }
+}
+
+}  // namespace
 
 Session::Session(Options options) : options_(std::move(options)) { validate(options_); }
 
@@ -60,6 +80,7 @@ void Session::missed(const Sequence& sequence) {
 }
 
 void Session::learn(const Sequence& sequence, plan::Graph graph) {
+  if (!can_be_planned(graph)) return;
   auto planned = std::make_shared<PlannedSequence>();
   planned->graph = std::move(graph);
   planned->plan = make_plan(planned->graph);

@@ -107,7 +107,8 @@ TEST(Simulate, HoldsNothingThatNoReplayAndNoHandleWants) {
 TEST(Simulate, ClonesAKeptValueThatAReplayOverwrites) {
   Graph graph;
   graph.stages = {{"only"}};
-  graph.values = {{}, {.bytes = 8, .producer = 0, .overwritten_by = 2, .snapshot = true},
+  graph.values = {{},
+                  {.bytes = 8, .producer = 0, .overwritten_by = 2, .snapshot = true},
                   {.bytes = 8, .producer = 1, .overwrites = 1, .saved = true}};
   graph.ops = {{.name = "make", .inputs = {0}, .outputs = {1}, .transient_bytes = 8},
                {.name = "add_", .inputs = {1}, .outputs = {2}}};
@@ -151,7 +152,8 @@ TEST(Simulate, RejectsAKeptSetOfAnotherSize) {
 TEST(Simulate, ReportsAMustKeepValueThatIsGone) {
   Graph graph;
   graph.stages = {{"only"}};
-  graph.values = {{}, {.bytes = 8, .producer = 0, .overwritten_by = 2, .must_keep = true},
+  graph.values = {{},
+                  {.bytes = 8, .producer = 0, .overwritten_by = 2, .must_keep = true},
                   {.bytes = 8, .producer = 1, .overwrites = 1, .saved = true}};
   graph.ops = {{.name = "make", .inputs = {0}, .outputs = {1}, .transient_bytes = 8},
                {.name = "add_", .inputs = {1}, .outputs = {2}}};

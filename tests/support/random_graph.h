@@ -14,10 +14,10 @@ struct RandomGraphOptions {
   int num_ops = 12;
   int num_externals = 2;
   int in_place_chance = 25;
-  int snapshot_chance = 30;   ///< of an overwritten value
-  int must_keep_chance = 8;   ///< of an op's outputs
-  int save_chance = 55;       ///< of each value an op reads or makes
-  int death_chance = 40;      ///< of a value to die after each op; the others outlive the region
+  int snapshot_chance = 30;  ///< of an overwritten value
+  int must_keep_chance = 8;  ///< of an op's outputs
+  int save_chance = 55;      ///< of each value an op reads or makes
+  int death_chance = 40;     ///< of a value to die after each op; the others outlive the region
   bool operator==(const RandomGraphOptions&) const = default;
 };
 

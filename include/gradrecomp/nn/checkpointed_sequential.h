@@ -62,6 +62,15 @@ class CheckpointedSequentialImpl : public torch::nn::Module {
   Region region_;
 };
 
-TORCH_MODULE(CheckpointedSequential);
+/// Holds a CheckpointedSequentialImpl, as nn::Linear holds an nn::LinearImpl.
+class CheckpointedSequential : public torch::nn::ModuleHolder<CheckpointedSequentialImpl> {
+ public:
+  using torch::nn::ModuleHolder<CheckpointedSequentialImpl>::ModuleHolder;
+
+  // Spelled out so that braces around the options find their type.
+  explicit CheckpointedSequential(torch::nn::Sequential model, Options options = {})
+      : ModuleHolder(std::make_shared<CheckpointedSequentialImpl>(std::move(model),
+                                                                  std::move(options))) {}
+};
 
 }  // namespace gradrecomp

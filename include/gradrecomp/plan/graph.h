@@ -12,27 +12,28 @@ using Index = std::int32_t;
 
 /// One storage at one content version. An in-place op makes a new value in an old storage.
 struct Value {
-  std::int64_t bytes = 0;   ///< storage bytes as the allocator counts them; 0 for external values
-  Index producer = -1;      ///< op that makes it; -1: external (read in the region, not made there)
-  Index overwrites = -1;    ///< value whose storage it took over in place; -1: a storage of its own
+  std::int64_t bytes = 0;  ///< storage bytes as the allocator counts them; 0 for external values
+  Index producer = -1;     ///< op that makes it; -1: external (read in the region, not made there)
+  Index overwrites = -1;   ///< value whose storage it took over in place; -1: a storage of its own
   Index overwritten_by = -1;  ///< value that took over its storage; such a value cannot be kept
-  bool must_keep = false;   ///< cannot be replayed, or its replay was found to differ
-  bool snapshot = false;    ///< cloned and held when overwritten, because its content is a source
-  bool saved = false;       ///< autograd takes at least one handle on it
+  bool must_keep = false;     ///< cannot be replayed, or its replay was found to differ
+  bool snapshot = false;      ///< cloned and held when overwritten, because its content is a source
+  bool saved = false;         ///< autograd takes at least one handle on it
   bool operator==(const Value&) const = default;
 };
 
 /// One recorded operator call.
 struct Op {
-  std::string name;             ///< below-autograd name, e.g. "aten::convolution"
+  std::string name;  ///< below-autograd name, e.g. "aten::convolution"
   Index stage = 0;
-  std::vector<Index> inputs;    ///< distinct values read, in-place targets included
-  std::vector<Index> outputs;   ///< values made, in fresh storages and in place
+  std::vector<Index> inputs;   ///< distinct values read, in-place targets included
+  std::vector<Index> outputs;  ///< values made, in fresh storages and in place
   double forward_seconds = 0;
-  double replay_seconds = 0;    ///< measured by replaying it once
-  double flops = 0;             ///< 1 multiply-add = 2; convolution, GEMM, attention and RNN only
-  double bytes_moved = 0;       ///< tensor bytes read and written
-  std::int64_t transient_bytes = 0;  ///< most bytes live inside it above its start, outputs included
+  double replay_seconds = 0;  ///< measured by replaying it once
+  double flops = 0;           ///< 1 multiply-add = 2; convolution, GEMM, attention and RNN only
+  double bytes_moved = 0;     ///< tensor bytes read and written
+  std::int64_t transient_bytes =
+      0;  ///< most bytes live inside it above its start, outputs included
   bool operator==(const Op&) const = default;
 };
 

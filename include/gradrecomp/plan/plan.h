@@ -13,11 +13,11 @@ enum class CostModel : std::uint8_t { seconds, flops };
 
 /// Which values of one op sequence to keep, and what that is predicted to cost.
 struct Plan {
-  std::string policy = {};         ///< what made it: "max_overhead", "keep_all", "every_2", ...
+  std::string policy = {};  ///< what made it: "max_overhead", "keep_all", "every_2", ...
   std::vector<std::uint8_t> keep = {};  ///< per value of the graph: 1 keep, 0 drop
-  std::uint64_t signature = 0;     ///< of the op sequence it was made for
+  std::uint64_t signature = 0;          ///< of the op sequence it was made for
   CostModel cost = CostModel::seconds;
-  bool feasible = true;            ///< false: no plan meets the bound; this is the nearest one
+  bool feasible = true;  ///< false: no plan meets the bound; this is the nearest one
   std::int64_t predicted_peak_bytes = 0;        ///< activation peak of the step under this plan
   std::int64_t predicted_plain_peak_bytes = 0;  ///< activation peak of the plain step
   double predicted_overhead_seconds = 0;        ///< ratio: replay seconds / plain step seconds

@@ -21,10 +21,10 @@ struct Simulation {
 
 /// How one step went, event by event.
 struct Timeline {
-  std::vector<std::int64_t> live_bytes;    ///< after each event
-  std::vector<std::int64_t> peak_bytes;    ///< highest within each event
-  std::vector<std::uint8_t> held;          ///< per value: the tape holds it when the seal is done
-  std::vector<Index> replayed_ops;         ///< in the order of their replays
+  std::vector<std::int64_t> live_bytes;  ///< after each event
+  std::vector<std::int64_t> peak_bytes;  ///< highest within each event
+  std::vector<std::uint8_t> held;        ///< per value: the tape holds it when the seal is done
+  std::vector<Index> replayed_ops;       ///< in the order of their replays
 };
 
 /// Replays the event log of one graph under many kept sets, reusing its compiled form.

@@ -12,8 +12,9 @@ namespace gradrecomp::plan {
 
 /// What a plan is asked for: one budget, or one fixed policy.
 struct Request {
-  /// Least peak whose replays cost at most this ratio of the plain step; 0.05 is a good start. Under
-  /// CostModel::flops even 0 saves much, as normalisations and activations count nothing there.
+  /// Least peak whose replays cost at most this ratio of the plain step; 0.05 is a good start.
+  /// Under CostModel::flops even 0 saves much, as normalisations and activations count nothing
+  /// there.
   std::optional<double> max_overhead = std::nullopt;
   /// Least overhead whose activation peak is at most this.
   std::optional<std::int64_t> max_peak_bytes = std::nullopt;
@@ -32,8 +33,8 @@ struct Request {
 /// An unreachable max_peak_bytes is no error: the plan is that of the least peak found, with
 /// `feasible` false. So is max_overhead where a selection forces dearer replays.
 /// Guarantees: the simulated overhead, or peak, is within the budget unless `feasible` is false; a
-///             larger max_overhead never gives a higher peak; never worse than any fixed policy that
-///             the budget admits; deterministic.
+///             larger max_overhead never gives a higher peak; never worse than a fixed policy that
+///             the budget admits (every_k up to k = 32); deterministic.
 /// Complexity: about 0.3..1 s for 500..1500 ops.
 /// Threads:    safe to call from several threads.
 /// Throws:     std::invalid_argument if the graph, the selection or the budget is not valid.
