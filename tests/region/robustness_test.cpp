@@ -246,9 +246,46 @@ TEST(Robustness, R7OptionsAreValidatedWhenSet) {
   EXPECT_THAT(message({.verify_interval_steps = 0}), HasSubstr("verify_interval_steps is 0"));
 }
 
+TEST(Robustness, BackwardInsideTheRegionStaysUnderTheSafePlan) {
+  auto x = torch::randn({4}).requires_grad_();
+  const auto body = [&] {
+    auto y = x.exp().sin();
+    auto slope = torch::autograd::grad({y.sum()}, {x}, {}, true, true)[0];
+    return (y * slope).sum();
+  };
+  body().backward();
+  const auto plain = std::exchange(x.mutable_grad(), at::Tensor());
+  WarningLog log;
+  const c10::WarningUtils::WarningHandlerGuard guard(&log);
+  Region region({.policy = "drop_all"});
+  for (int step = 0; step < 2; ++step) {
+    region.run(body).backward();
+    EXPECT_TRUE(same_bits(plain, std::exchange(x.mutable_grad(), at::Tensor()))) << "step " << step;
+  }
+  EXPECT_FALSE(region.has_plan());
+  EXPECT_THAT(log.messages, HasSubstr("cannot plan this op sequence"));
+}
+
 TEST(Robustness, R7PlanBeforeAnyStepIsAnError) {
   const Region region;
   EXPECT_THAT(message_of([&] { static_cast<void>(region.plan()); }), HasSubstr("Run a step"));
+}
+
+TEST(Robustness, P5ProfilingChangesNoParameterBufferRandomStateOrGradient) {
+  const auto make = [] {
+    torch::nn::Sequential model(torch::nn::Linear(4, 4), torch::nn::BatchNorm1d(4),
+                                torch::nn::Dropout(0.5), torch::nn::Linear(4, 2));
+    return Program{model.ptr(),
+                   [model](const std::vector<at::Tensor>& x) mutable {
+                     return std::vector<at::Tensor>{model->forward(x[0])};
+                   },
+                   [] { return std::vector<at::Tensor>{torch::randn({6, 4})}; }};
+  };
+  // One byte per window: every op is verified by itself.
+  for (const std::int64_t window_bytes : {std::int64_t{1}, std::int64_t{1} << 30}) {
+    const Options options{.policy = "drop_all", .window_bytes = window_bytes};
+    EXPECT_GT(expect_same_training(make, {options}, 1), 0);
+  }
 }
 
 TEST(Robustness, P3ChangedShapesPlanOnceAndThenAlternateWithoutReplanning) {

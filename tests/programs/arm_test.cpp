@@ -1,0 +1,53 @@
+#include "arm.h"
+
+#include "programs/expect_bad_input.h"
+
+namespace gradrecomp::program {
+namespace {
+
+std::string name_of(std::string_view text) {
+  return parse_arm("--compare", text, plan::CostModel::seconds).name;
+}
+
+std::vector<std::string> names_of(const std::vector<Arm>& arms) {
+  std::vector<std::string> names;
+  for (const Arm& arm : arms) names.push_back(arm.name);
+  return names;
+}
+
+TEST(Arm, TakesHyphensAndUnderscores) {
+  EXPECT_EQ(name_of("every-2"), "every_2");
+  EXPECT_EQ(name_of("every_2"), "every_2");
+  EXPECT_EQ(name_of("sqrt"), "sqrt_n");
+  EXPECT_EQ(name_of("sqrt-n"), "sqrt_n");
+  EXPECT_EQ(name_of("keep-all"), "keep_all");
+  EXPECT_EQ(name_of("drop_all"), "drop_all");
+  EXPECT_EQ(name_of("pointwise-only"), "pointwise_only");
+}
+
+TEST(Arm, TakesAnOverheadInPercent) {
+  const Arm arm = parse_arm("--compare", "18%", plan::CostModel::flops);
+  EXPECT_EQ(arm.name, "18%");
+  EXPECT_DOUBLE_EQ(arm.options.max_overhead.value(), 0.18);
+  EXPECT_EQ(arm.options.cost, plan::CostModel::flops);
+}
+
+TEST(Arm, RefusesUnknownNames) {
+  expect_bad_input([] { name_of("every-0"); },
+                   "--compare: arm is every-0, but must be plain, keep-");
+  expect_bad_input([] { name_of("max-overhead"); }, "arm is max-overhead");
+  expect_bad_input([] { name_of(""); }, "arm is ,");
+  expect_bad_input([] { name_of("x%"); }, "--compare: value is x, but must be a finite ratio");
+}
+
+TEST(Arm, RunsEachOnceAndTheMainOneLast) {
+  const auto arms =
+      parse_arms("--compare", "plain,every-2,sqrt,every_2,keep-all", plan::CostModel::seconds);
+  EXPECT_EQ(names_of(arms_to_run(arms, main_arm({.policy = "sqrt_n"}))),
+            (std::vector<std::string>{"every_2", "keep_all", "sqrt_n"}));
+  EXPECT_EQ(main_arm({.max_overhead = 0.1}).name, "max_overhead");
+  EXPECT_EQ(main_arm({.max_peak_bytes = 1}).name, "max_peak_bytes");
+}
+
+}  // namespace
+}  // namespace gradrecomp::program

@@ -1,0 +1,112 @@
+#include <gtest/gtest.h>
+#include <sys/wait.h>
+
+#include <array>
+#include <cstdio>
+#include <fstream>
+#include <memory>
+#include <nlohmann/json.hpp>
+#include <string>
+
+#include "programs/temporary_file.h"
+
+namespace gradrecomp::program {
+namespace {
+
+struct Outcome {
+  int status = -1;
+  std::string text;  ///< both streams
+};
+
+Outcome run_program(const std::string& arguments) {
+  const std::string command = std::string(GRADRECOMP_PROGRAM) + " " + arguments + " 2>&1";
+  std::FILE* pipe = popen(command.c_str(), "r");
+  if (pipe == nullptr) return {};
+  Outcome outcome;
+  std::array<char, 4096> part{};
+  while (const auto size = std::fread(part.data(), 1, part.size(), pipe)) {
+    outcome.text.append(part.data(), size);
+  }
+  const int result = pclose(pipe);
+  outcome.status = WIFEXITED(result) ? WEXITSTATUS(result) : -1;
+  return outcome;
+}
+
+void expect_refused(const std::string& arguments, const std::string& message) {
+  const Outcome outcome = run_program(arguments);
+  EXPECT_EQ(outcome.status, 2) << arguments;
+  EXPECT_NE(outcome.text.find(message), std::string::npos) << arguments << ": " << outcome.text;
+  EXPECT_EQ(outcome.text.find("frame #"), std::string::npos) << "a stack trace helps no user";
+}
+
+constexpr const char* kSmall =
+    "--model resnet18 --image-size 32 --batch 2 --threads 1 --data " GRADRECOMP_DIGITS;
+
+TEST(Program, RefusesBadInputWithStatus2) {
+  expect_refused("", "A subcommand is required");
+  expect_refused("bench --nonsense", "--nonsense");
+  expect_refused("bench --model vgg16", "must be one of resnet18, ");
+  expect_refused("bench --batch 0", "--batch: value is 0, but must be a whole number");
+  expect_refused("bench --batch x", "--batch: value is x, but must be a whole number");
+  expect_refused("bench --image-size 8", "must be at least 32 pixels");
+  expect_refused("bench --data no/such/file", "file is no/such/file, but must be readable");
+  expect_refused("bench --json no/such/folder/x.json", "but must be writable");
+  expect_refused("bench --max-overhead 0.1 --policy sqrt", "is 2, but must be at most 1");
+  expect_refused("bench --policy every-0", "--policy: arm is every-0");
+  expect_refused("train --steps 1", "--steps: value is 1");
+}
+
+TEST(Program, NamesTheMalformedLine) {
+  const TemporaryFile file("1,2,3\n");
+  expect_refused("bench --data " + file.path().string(), "line 1 of " + file.path().string());
+}
+
+TEST(Program, TakesTheLastValueGiven) {
+  expect_refused("bench --batch 4 --batch 0", "--batch: value is 0");
+}
+
+TEST(Program, MeasuresWhatItPredictsInEveryArm) {
+  const TemporaryFile json;
+  const Outcome outcome =
+      run_program(std::string("bench ") + kSmall + " --steps 1 --json " + json.path().string() +
+                  " --compare plain,every-1,every-2,sqrt,keep-all,drop-all,pointwise-only");
+  ASSERT_EQ(outcome.status, 0) << outcome.text;
+  std::ifstream file(json.path());
+  const auto arms = nlohmann::json::parse(file);
+  ASSERT_EQ(arms.size(), 8U);
+  EXPECT_EQ(arms.front()["arm"], "plain");
+  EXPECT_EQ(arms.back()["arm"], "max_overhead");
+  for (const auto& arm : arms) {
+    EXPECT_TRUE(arm["bitwise_equal"].get<bool>()) << arm;
+    EXPECT_EQ(arm["measured_peak_bytes"], arm["predicted_peak_bytes"]) << arm;
+    EXPECT_EQ(arm["num_replayed_ops"], arm["predicted_replayed_ops"]) << arm;
+    EXPECT_GE(arm["num_compared_steps"].get<int>(), 2) << arm;
+  }
+}
+
+TEST(Program, WritesAllKeysOfAnArm) {
+  const TemporaryFile json;
+  const Outcome outcome = run_program(std::string("bench ") + kSmall +
+                                      " --steps 1 --policy sqrt --json " + json.path().string());
+  ASSERT_EQ(outcome.status, 0) << outcome.text;
+  std::ifstream file(json.path());
+  for (const auto& arm : nlohmann::json::parse(file)) {
+    for (const auto* key :
+         {"arm", "model", "batch", "device", "dtype", "plain_peak_bytes", "measured_peak_bytes",
+          "predicted_peak_bytes", "total_peak_bytes", "overhead_flops", "overhead_wall",
+          "bitwise_equal", "plan_ms", "num_ops", "num_replayed_ops"}) {
+      EXPECT_TRUE(arm.contains(key)) << key;
+    }
+  }
+}
+
+TEST(Program, TrainsPlainAndPlannedAlike) {
+  const Outcome outcome = run_program(std::string("train ") + kSmall + " --steps 3");
+  EXPECT_EQ(outcome.status, 0) << outcome.text;
+  EXPECT_EQ(outcome.text.find("DIFFERENT"), std::string::npos) << outcome.text;
+  EXPECT_NE(outcome.text.find("parameters and buffers: bitwise equal"), std::string::npos);
+  EXPECT_NE(outcome.text.find("layer4.1"), std::string::npos) << "no table of stages";
+}
+
+}  // namespace
+}  // namespace gradrecomp::program

@@ -1,0 +1,89 @@
+#include "workload.h"
+
+#include <torch/torch.h>
+
+#include "gradients.h"
+#include "programs/expect_bad_input.h"
+#include "programs/temporary_file.h"
+
+namespace gradrecomp::program {
+namespace {
+
+/// Number of parameters whose gradient is zero or missing after a step.
+std::int64_t num_idle_parameters(const WorkloadOptions& options) {
+  Workload workload(options);
+  workload.loss(nullptr).backward();
+  std::int64_t num_idle = 0;
+  for (const auto& parameter : workload.parameters()) {
+    num_idle += !parameter.grad().defined() || parameter.grad().count_nonzero().item<int>() == 0;
+  }
+  return num_idle;
+}
+
+TEST(Workload, TrainsEveryParameterOfAResNet) {
+  EXPECT_EQ(num_idle_parameters({.model = "resnet18", .batch = 2, .image_size = 32}), 0);
+}
+
+TEST(Workload, TrainsEveryParameterOfAViT) {
+  EXPECT_EQ(num_idle_parameters({.model = "vit-b16", .batch = 2, .image_size = 32, .layers = 1}),
+            0);
+}
+
+TEST(Workload, TrainsEveryParameterOfABert) {
+  const TemporaryFile text("any text will do");
+  EXPECT_EQ(num_idle_parameters({.model = "bert-base",
+                                 .batch = 2,
+                                 .sequence = 8,
+                                 .layers = 1,
+                                 .data = text.path().string()}),
+            0);
+}
+
+TEST(Workload, FeedsAnEncoderEmbeddingsOfNoGradient) {
+  constexpr int kEmbeddingParameters = 5;
+  EXPECT_EQ(
+      num_idle_parameters({.model = "bert-base-encoder", .batch = 1, .sequence = 8, .layers = 1}),
+      kEmbeddingParameters);
+}
+
+TEST(Workload, LoadsTheSameBatchAgain) {
+  Workload workload({.model = "resnet18", .batch = 2, .image_size = 32, .data = GRADRECOMP_DIGITS});
+  const auto buffers = workload.buffers();
+  const float first = workload.loss(nullptr).item<float>();
+  workload.load_batch(1);
+  EXPECT_NE(workload.loss(nullptr).item<float>(), first);
+  workload.load_batch(0);
+  EXPECT_EQ(workload.loss(nullptr).item<float>(), first);
+}
+
+TEST(Workload, KeepsCountersWholeInHalfPrecision) {
+  const Workload workload({.model = "resnet18", .batch = 2, .image_size = 32, .dtype = "bfloat16"});
+  for (const auto& buffer : workload.buffers()) {
+    EXPECT_EQ(buffer.scalar_type(), buffer.dim() == 0 ? torch::kLong : torch::kBFloat16);
+  }
+}
+
+TEST(Workload, RefusesOptionsOfOtherModels) {
+  expect_bad_input([] { Workload({.model = "vgg16"}); },
+                   "--model: name is vgg16, but must be one of resnet18, ");
+  expect_bad_input([] { Workload({.model = "bert-base", .image_size = 64}); },
+                   "--image-size: model is bert-base, but must be a ResNet or ViT.");
+  expect_bad_input([] { Workload({.model = "vit-b16", .sequence = 8}); }, "but must be a BERT.");
+  expect_bad_input([] { Workload({.model = "resnet18", .layers = 2}); },
+                   "but must be a BERT or ViT.");
+}
+
+TEST(Workload, RefusesSizesOutOfRange) {
+  expect_bad_input([] { Workload({.image_size = 31}); },
+                   "value is 31, but must be at least 32 pixels");
+  expect_bad_input([] { Workload({.batch = 1, .image_size = 32}); }, "where the batch is 1");
+  expect_bad_input([] { Workload({.model = "vit-b16", .image_size = 40}); }, "a multiple of 16");
+  expect_bad_input([] { Workload({.model = "bert-base", .layers = 13}); },
+                   "from 1 to 12 for bert-base");
+  expect_bad_input([] { Workload({.model = "bert-base", .sequence = 513}); },
+                   "from 1 to 512 tokens");
+  expect_bad_input([] { Workload({.dtype = "float16"}); }, "float32 or bfloat16 on the CPU");
+}
+
+}  // namespace
+}  // namespace gradrecomp::program
