@@ -1,0 +1,18 @@
+#pragma once
+
+#include <vector>
+
+#include "program.h"
+
+namespace gradrecomp::fuzzing {
+
+std::vector<Operation> pointwise_operations();
+std::vector<Operation> view_operations();
+std::vector<Operation> write_operations();
+std::vector<Operation> index_operations();
+std::vector<Operation> reduction_operations();
+std::vector<Operation> layer_operations();
+std::vector<Operation> random_operations();
+std::vector<Operation> structure_operations();
+
+}  // namespace gradrecomp::fuzzing

@@ -1,0 +1,66 @@
+#include "program.h"
+
+#include <ATen/core/Generator.h>
+
+#include <sstream>
+
+#include "machine.h"
+#include "operations.h"
+
+namespace gradrecomp::fuzzing {
+namespace {
+
+const Operation* draw(Dice& dice) {
+  static const std::int64_t total = [] {
+    std::int64_t sum = 0;
+    for (const Operation& operation : operations()) sum += operation.weight;
+    return sum;
+  }();
+  std::int64_t ticket = dice.below(total);
+  const Operation* operation = operations().data();
+  while (ticket >= operation->weight) ticket -= (operation++)->weight;
+  return operation;
+}
+
+}  // namespace
+
+const std::vector<Operation>& operations() {
+  static const std::vector<Operation> all = [] {
+    std::vector<Operation> list;
+    for (const auto& kind : {pointwise_operations(), view_operations(), write_operations(),
+                             index_operations(), reduction_operations(), layer_operations(),
+                             random_operations(), structure_operations()}) {
+      list.insert(list.end(), kind.begin(), kind.end());
+    }
+    return list;
+  }();
+  return all;
+}
+
+Program generate(std::uint64_t seed) {
+  Dice dice(seed ^ 0x5eed5eed5eed5eedu);
+  Program program;
+  program.seed = seed;
+  program.careless = dice.chance(0.1);
+  program.throws = dice.chance(0.02);
+  // Most programs are short, so that many run; a few have 60 steps.
+  const auto count = dice.chance(0.15) ? dice.between(25, 60) : dice.between(5, 24);
+  for (std::int64_t i = 0; i < count; ++i) program.steps.push_back({draw(dice), dice.next()});
+  return program;
+}
+
+std::string listing(const Program& program) {
+  World world(program.seed);
+  world.nested = false;
+  torch::manual_seed(program.seed);
+  Machine machine(program, world);
+  machine.keeps_listing = true;
+  try {
+    machine.run();
+  } catch (const c10::Error&) {
+    return machine.listing() + "ends with an error\n";
+  }
+  return machine.listing();
+}
+
+}  // namespace gradrecomp::fuzzing

@@ -1,0 +1,42 @@
+#pragma once
+
+#include <cstdint>
+#include <string>
+#include <vector>
+
+namespace gradrecomp::fuzzing {
+
+class Machine;
+
+/// One kind of step, and how often it is drawn.
+struct Operation {
+  const char* name;
+  int weight;
+  void (*run)(Machine&);
+};
+
+/// All operations that generate() draws from.
+const std::vector<Operation>& operations();
+
+struct Step {
+  const Operation* operation;
+  std::uint64_t seed;
+  bool operator==(const Step&) const = default;
+};
+
+/// A tensor program: a list of steps, and the seed of the world it finds.
+struct Program {
+  std::uint64_t seed = 0;
+  std::vector<Step> steps;
+  bool careless = false;  ///< writes in place where autograd may object
+  bool throws = false;    ///< ends with an error instead of outputs
+  bool operator==(const Program&) const = default;
+};
+
+/// The program of `seed`, always the same.
+Program generate(std::uint64_t seed);
+
+/// What the program does, one line a step. Runs it once.
+std::string listing(const Program& program);
+
+}  // namespace gradrecomp::fuzzing

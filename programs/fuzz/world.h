@@ -1,0 +1,61 @@
+#pragma once
+
+#include <torch/torch.h>
+
+#include <cstdint>
+#include <string>
+#include <vector>
+
+#include "dice.h"
+
+namespace gradrecomp::fuzzing {
+
+/// Sizes that the tensors of one program are made of.
+struct Sizes {
+  std::int64_t batch = 0;
+  std::int64_t channels = 0;
+  std::int64_t length = 0;
+  std::int64_t height = 0;
+  std::int64_t width = 0;
+  std::int64_t features = 0;
+  std::int64_t words = 0;
+  std::int64_t heads = 0;
+};
+
+struct Named {
+  std::string name;
+  torch::Tensor tensor;
+};
+
+/// What a program finds when it begins: parameters, inputs, buffers and a generator of its own.
+///
+/// Guarantees: the same contents for the same seed, every time.
+class World {
+ public:
+  explicit World(std::uint64_t seed);
+  World(const World&) = delete;
+  World& operator=(const World&) = delete;
+
+  Sizes sizes;
+  torch::Tensor weight, bias, kernel, kernel_1d, table, channel_gain, channel_bias, gain, scale;
+  std::vector<Named> leaves;    ///< that require a gradient; parameters and inputs
+  std::vector<Named> buffers;   ///< written in place by the program
+  std::vector<torch::Tensor> inputs;
+  torch::Tensor running_mean, running_var, counter, memory;
+  torch::Tensor words;          ///< int64 [batch, length], below sizes.words
+  torch::Generator generator;
+  std::vector<torch::Tensor> leaked;  ///< intermediates that left the region by a side door
+  bool first_output_is_alone = false;  ///< no view, and no other tensor shares its memory
+  bool nested = true;           ///< whether checkpoint() inside the program checkpoints
+
+ private:
+  torch::Tensor filled(at::IntArrayRef shape, double scale);
+  torch::Tensor parameter(const std::string& name, at::IntArrayRef shape, double scale);
+  torch::Tensor buffer(const std::string& name, torch::Tensor tensor);
+  torch::Tensor input(at::IntArrayRef shape);
+  torch::Tensor with_layout(at::IntArrayRef shape);
+
+  Dice dice_;
+};
+
+}  // namespace gradrecomp::fuzzing

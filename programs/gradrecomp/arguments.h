@@ -1,0 +1,31 @@
+#pragma once
+
+#include <CLI/CLI.hpp>
+#include <cstdint>
+#include <functional>
+#include <string>
+#include <string_view>
+
+#include "gradrecomp/region/options.h"
+#include "workload.h"
+
+namespace gradrecomp::program {
+
+/// Adds an option whose last value given is handed to `set`, which may throw BadInput.
+void add_argument(CLI::App& command, const std::string& name, const std::string& help,
+                  std::function<void(const std::string&)> set);
+
+/// Adds --model, --batch, --image-size, --sequence, --layers, --device, --dtype, --data, --seed.
+void add_workload_arguments(CLI::App& command, WorkloadOptions& options);
+
+/// Adds --max-overhead, --max-peak, --cost and --policy.
+void add_budget_arguments(CLI::App& command, Options& options);
+
+/// Adds --threads, which takes effect at once.
+void add_threads_argument(CLI::App& command);
+
+/// Checks that at most one budget or policy is given.
+/// Throws:  BadInput otherwise.
+void check_budget(const Options& options);
+
+}  // namespace gradrecomp::program

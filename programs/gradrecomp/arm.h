@@ -1,0 +1,32 @@
+#pragma once
+
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "gradrecomp/region/options.h"
+
+namespace gradrecomp::program {
+
+/// One way to run the step.
+struct Arm {
+  std::string name;  ///< as parse_policy() spells it, a share such as "18%", or "plain"
+  Options options;   ///< of its region; "plain" has none
+};
+
+/// Reads an arm: "plain", a fixed policy with - or _ ("every-2", "sqrt"), or an overhead ("18%").
+///
+/// Overheads count in `cost`.
+/// Throws:  BadInput listing these, for any other text.
+Arm parse_arm(std::string_view option, std::string_view text, plan::CostModel cost);
+
+/// Reads arms with commas between; "" is none.
+std::vector<Arm> parse_arms(std::string_view option, std::string_view text, plan::CostModel cost);
+
+/// The arm that runs under the user's budget or policy.
+Arm main_arm(const Options& options);
+
+/// Every arm of `arms` once and `last` at the end, without plain, which always runs.
+std::vector<Arm> arms_to_run(const std::vector<Arm>& arms, const Arm& last);
+
+}  // namespace gradrecomp::program

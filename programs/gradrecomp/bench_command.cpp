@@ -1,0 +1,121 @@
+#include "bench_command.h"
+
+#include <ATen/Parallel.h>
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <fstream>
+#include <memory>
+#include <string>
+#include <vector>
+
+#include "arguments.h"
+#include "arm_runner.h"
+#include "bad_input.h"
+#include "bench_report.h"
+#include "number.h"
+
+namespace gradrecomp::program {
+namespace {
+
+struct BenchOptions {
+  WorkloadOptions workload;
+  Options budget;
+  std::string compare;
+  std::string json_path;
+  Gradients gradients = Gradients::preallocated;
+  std::int64_t num_rounds = 3;
+  bool brief = false;
+  bool full = false;
+};
+
+void add_arguments(CLI::App& command, BenchOptions& options) {
+  constexpr std::int64_t kMostRounds = 100000;
+  auto& o = options;
+  add_workload_arguments(command, o.workload);
+  add_budget_arguments(command, o.budget);
+  add_threads_argument(command);
+  add_argument(command, "--compare",
+               "More arms: keep-all,drop-all,every-2,sqrt,pointwise-only,18%,...",
+               [&](const auto& text) { o.compare = text; });
+  add_argument(command, "--steps", "Rounds of four steps an arm (3)", [&](const auto& text) {
+    o.num_rounds = whole_number("--steps", text, {1, kMostRounds});
+  });
+  add_argument(command, "--grads", "preallocated, or none: counted as activations (preallocated)",
+               [&](const auto& text) { o.gradients = parse_gradients(text); });
+  add_argument(command, "--json", "File to write one object an arm to",
+               [&](const auto& text) { o.json_path = text; });
+  command.add_flag("--brief", o.brief, "No table of stages");
+  command.add_flag("--full", o.full, "A table of stages for every arm");
+}
+
+std::ofstream open_json(const std::string& path) {
+  std::ofstream file;
+  if (path.empty()) return file;
+  file.open(path);
+  if (!file) reject("--json", "file", path, "writable. Pass a file in a folder that exists.");
+  return file;
+}
+
+void print_reports(const BenchOptions& options, const std::vector<ArmResult>& results) {
+  for (std::size_t i = 1; i < results.size(); ++i) {
+    const bool last = i + 1 == results.size();
+    if (!last && !options.full) continue;
+    fmt::print("\n{}\n", options.brief ? results[i].brief_report : results[i].full_report);
+  }
+}
+
+std::vector<ArmResult> run_arms(Workload& workload, const BenchOptions& options) {
+  Progress progress;
+  ArmRunner runner(workload,
+                   {.num_rounds = options.num_rounds,
+                    .gradients = options.gradients,
+                    .seed = options.workload.seed},
+                   progress);
+  const auto compared = parse_arms("--compare", options.compare, options.budget.cost);
+  std::vector<ArmResult> results(1);
+  for (const Arm& arm : arms_to_run(compared, main_arm(options.budget))) {
+    results.push_back(runner.run(arm));
+  }
+  results.front() = runner.plain();
+  // From paired ratios, so that arms compare although they ran at different times.
+  for (ArmResult& result : results) {
+    result.step_seconds = results.front().step_seconds * result.time_ratio.median;
+  }
+  return results;
+}
+
+int run_bench(BenchOptions options) {
+  check_budget(options.budget);
+  if (main_arm(options.budget).name == "max_overhead" && !options.budget.max_overhead) {
+    options.budget.max_overhead = 0.05;
+  }
+  parse_arms("--compare", options.compare, options.budget.cost);  // before anything takes time
+  auto json = open_json(options.json_path);
+  Workload workload(options.workload);
+  const auto results = run_arms(workload, options);
+  const BenchSetting setting{.workload = workload.options(),
+                             .description = workload.description(),
+                             .gradients = options.gradients,
+                             .cost = options.budget.cost,
+                             .num_rounds = options.num_rounds,
+                             .num_threads = at::get_num_threads()};
+  fmt::print("{}", bench_table(setting, results));
+  print_reports(options, results);
+  if (json.is_open()) write_json(json, setting, results);
+  const bool equal = std::all_of(results.begin(), results.end(),
+                                 [](const ArmResult& result) { return result.bitwise_equal; });
+  return equal || !results.front().bitwise_equal ? 0 : 1;
+}
+
+}  // namespace
+
+void add_bench_command(CLI::App& app, int& status) {
+  auto* command =
+      app.add_subcommand("bench", "Measure a model's training step under several plans");
+  const auto options = std::make_shared<BenchOptions>();
+  add_arguments(*command, *options);
+  command->final_callback([options, &status] { status = run_bench(*options); });
+}
+
+}  // namespace gradrecomp::program

@@ -1,0 +1,141 @@
+#include "bench_report.h"
+
+#include <fmt/format.h>
+
+#include <nlohmann/json.hpp>
+#include <ostream>
+
+#include "byte_size.h"
+#include "device.h"
+#include "report_table.h"
+#include "retained_memory.h"
+
+namespace gradrecomp::program {
+namespace {
+
+using Json = nlohmann::ordered_json;
+
+std::string percent(double ratio) { return fmt::format("{:.1f}%", 100 * ratio); }
+
+double share(std::int64_t part, std::int64_t whole) {
+  return whole > 0 ? static_cast<double>(part) / static_cast<double>(whole) : 1;
+}
+
+double samples_per_second(const BenchSetting& setting, const ArmResult& result) {
+  return result.step_seconds > 0 ? static_cast<double>(setting.workload.batch) / result.step_seconds
+                                 : 0;
+}
+
+std::string difference(std::int64_t measured, std::int64_t predicted) {
+  if (measured == predicted) return "exact";
+  return fmt::format("{:+.2f}%", 100 * (share(predicted, measured) - 1));
+}
+
+std::string_view cost_name(plan::CostModel cost) {
+  return cost == plan::CostModel::flops ? "flops" : "seconds";
+}
+
+std::string head(const BenchSetting& setting) {
+  return fmt::format(
+      "{}\nLibTorch {}, CPU threads {}, gradients {}, {}\n"
+      "Peaks are activation bytes of a step; total adds what is live before it. Times are paired "
+      "ratios to plain:\nmedian (lowest..highest) over rounds of plain, arm, arm, plain ({} here); "
+      "A/A is plain to plain in the same rounds.\n\n",
+      setting.description, torch_version(), setting.num_threads, to_string(setting.gradients),
+      memory_retention(), setting.num_rounds);
+}
+
+ReportTable::Row row_of(const BenchSetting& setting, const ArmResult& result,
+                        std::int64_t plain_peak_bytes) {
+  const auto& plan = result.plan;
+  return {result.arm,
+          mebibytes(result.measured_peak_bytes),
+          percent(share(result.measured_peak_bytes, plain_peak_bytes)),
+          difference(result.measured_peak_bytes, plan.predicted_peak_bytes),
+          mebibytes(result.total_peak_bytes),
+          to_string(result.time_ratio),
+          to_string(result.plain_ratio),
+          fmt::format("{:.2f}", samples_per_second(setting, result)),
+          percent(plan.predicted_overhead_flops),
+          percent(plan.predicted_overhead_seconds),
+          result.bitwise_equal ? "yes" : "NO",
+          fmt::format("{}/{}", result.last_step.num_replayed_ops, result.last_step.num_ops),
+          fmt::format("{:.0f}", 1e3 * plan.planning_seconds)};
+}
+
+std::string warnings(const std::vector<ArmResult>& results) {
+  std::string text;
+  if (!results.front().bitwise_equal) {
+    text += "The plain step does not repeat itself bit for bit here, so no arm can equal it.\n";
+  }
+  for (const ArmResult& result : results) {
+    if (!result.followed_plan) text += fmt::format("Arm {} left its plan.\n", result.arm);
+    if (!result.plan.feasible) {
+      text += fmt::format("Arm {}: no plan meets the bound; this is the nearest.\n", result.arm);
+    }
+  }
+  return text;
+}
+
+Json json_of(const BenchSetting& setting, const ArmResult& result, std::int64_t plain_peak_bytes) {
+  const auto& workload = setting.workload;
+  Json json{{"arm", result.arm},
+            {"model", workload.model},
+            {"batch", workload.batch},
+            {"device", workload.device},
+            {"dtype", workload.dtype},
+            {"plain_peak_bytes", plain_peak_bytes},
+            {"measured_peak_bytes", result.measured_peak_bytes},
+            {"predicted_peak_bytes", result.plan.predicted_peak_bytes},
+            {"total_peak_bytes", result.total_peak_bytes},
+            {"overhead_flops", result.plan.predicted_overhead_flops},
+            {"overhead_wall", result.time_ratio.median - 1},
+            {"bitwise_equal", result.bitwise_equal},
+            {"plan_ms", 1e3 * result.plan.planning_seconds},
+            {"num_ops", result.last_step.num_ops},
+            {"num_replayed_ops", result.last_step.num_replayed_ops},
+            {"predicted_replayed_ops", result.plan.num_replayed_ops},
+            {"predicted_overhead_seconds", result.plan.predicted_overhead_seconds},
+            {"overhead_wall_low", result.time_ratio.low - 1},
+            {"overhead_wall_high", result.time_ratio.high - 1},
+            {"plain_to_plain", result.plain_ratio.median - 1},
+            {"plain_to_plain_low", result.plain_ratio.low - 1},
+            {"plain_to_plain_high", result.plain_ratio.high - 1},
+            {"step_seconds", result.step_seconds},
+            {"samples_per_second", samples_per_second(setting, result)},
+            {"num_compared_steps", result.num_steps},
+            {"followed_plan", result.followed_plan},
+            {"feasible", result.plan.feasible},
+            {"cost", cost_name(setting.cost)},
+            {"grads", to_string(setting.gradients)},
+            {"rounds", setting.num_rounds},
+            {"threads", setting.num_threads},
+            {"seed", workload.seed},
+            {"data", workload.data.empty() ? "random" : workload.data},
+            {"torch_version", torch_version()}};
+  if (workload.image_size) json["image_size"] = *workload.image_size;
+  if (workload.sequence) json["sequence"] = *workload.sequence;
+  if (workload.layers.value_or(0) > 0) json["layers"] = *workload.layers;
+  return json;
+}
+
+}  // namespace
+
+std::string bench_table(const BenchSetting& setting, const std::vector<ArmResult>& results) {
+  ReportTable table({"arm", "peak", "of plain", "predicted", "total", "time", "A/A", "samples/s",
+                     "FLOPs +", "planned s +", "equal", "replays/ops", "plan ms"});
+  const auto plain_peak_bytes = results.front().measured_peak_bytes;
+  for (const ArmResult& result : results) table.add(row_of(setting, result, plain_peak_bytes));
+  return head(setting) + table.text() + warnings(results);
+}
+
+void write_json(std::ostream& out, const BenchSetting& setting,
+                const std::vector<ArmResult>& results) {
+  Json list = Json::array();
+  for (const ArmResult& result : results) {
+    list.push_back(json_of(setting, result, results.front().measured_peak_bytes));
+  }
+  out << list.dump(2) << '\n';
+}
+
+}  // namespace gradrecomp::program

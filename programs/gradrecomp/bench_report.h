@@ -1,0 +1,31 @@
+#pragma once
+
+#include <cstdint>
+#include <iosfwd>
+#include <string>
+#include <vector>
+
+#include "arm_runner.h"
+#include "gradrecomp/plan/plan.h"
+#include "workload.h"
+
+namespace gradrecomp::program {
+
+/// What all arms of a run share, for its reports.
+struct BenchSetting {
+  WorkloadOptions workload;
+  std::string description;
+  Gradients gradients = Gradients::preallocated;
+  plan::CostModel cost = plan::CostModel::seconds;
+  std::int64_t num_rounds = 0;
+  int num_threads = 0;
+};
+
+/// The table of all arms, plain first, under lines that name the setting.
+std::string bench_table(const BenchSetting& setting, const std::vector<ArmResult>& results);
+
+/// Writes a JSON list with one object an arm.
+void write_json(std::ostream& out, const BenchSetting& setting,
+                const std::vector<ArmResult>& results);
+
+}  // namespace gradrecomp::program

@@ -1,0 +1,57 @@
+#include <c10/util/Exception.h>
+
+#include <CLI/CLI.hpp>
+#include <exception>
+#include <iostream>
+
+#include "bad_input.h"
+#include "bench_command.h"
+#include "gradrecomp/profile/memory_meter.h"
+#include "retained_memory.h"
+#include "train_command.h"
+
+namespace {
+
+constexpr int kFailed = 1;
+constexpr int kBadInput = 2;
+
+int fail(const char* message, int status) {
+  std::cerr << message << '\n';
+  return status;
+}
+
+int run(int argc, char** argv) {
+  CLI::App app("GradRecomp: training in less memory, bit for bit");
+  int status = 0;
+  app.require_subcommand(1);
+  gradrecomp::program::add_bench_command(app, status);
+  gradrecomp::program::add_train_command(app, status);
+  try {
+    app.parse(argc, argv);
+    return status;
+  } catch (const CLI::Success& help) {
+    return app.exit(help);
+  } catch (const CLI::ParseError& error) {
+    return fail(
+        (std::string("gradrecomp: ") + error.what() + ". Run with --help for the options.").c_str(),
+        kBadInput);
+  }
+}
+
+}  // namespace
+
+int main(int argc, char** argv) {
+  gradrecomp::program::retain_freed_memory();
+  gradrecomp::profile::install_cpu_counter();
+  try {
+    return run(argc, argv);
+  } catch (const gradrecomp::program::BadInput& error) {
+    return fail(error.what(), kBadInput);
+  } catch (const c10::ValueError& error) {
+    return fail(error.what_without_backtrace(), kBadInput);
+  } catch (const c10::Error& error) {
+    return fail(error.what_without_backtrace(), kFailed);
+  } catch (const std::exception& error) {
+    return fail(error.what(), kFailed);
+  }
+}

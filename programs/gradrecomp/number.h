@@ -1,0 +1,22 @@
+#pragma once
+
+#include <cstdint>
+#include <limits>
+#include <string_view>
+
+namespace gradrecomp::program {
+
+struct Range {
+  std::int64_t least = 1;
+  std::int64_t most = std::numeric_limits<std::int64_t>::max();
+};
+
+/// Reads the value of option `name`, a whole number inside `range`.
+/// Throws:  BadInput for any other text.
+std::int64_t whole_number(std::string_view name, std::string_view text, Range range = {});
+
+/// Reads the value of option `name`, a finite ratio of at least 0.
+/// Throws:  BadInput for any other text.
+double ratio(std::string_view name, std::string_view text);
+
+}  // namespace gradrecomp::program

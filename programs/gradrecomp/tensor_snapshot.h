@@ -1,0 +1,35 @@
+#pragma once
+
+#include <torch/types.h>
+
+#include <cstddef>
+#include <vector>
+
+namespace gradrecomp::program {
+
+/// A copy of tensors in memory that no tensor allocator counts, so that it disturbs no peak.
+class TensorSnapshot {
+ public:
+  TensorSnapshot() = default;
+  explicit TensorSnapshot(const std::vector<torch::Tensor>& tensors);
+
+  /// Whether `tensors` are what was copied, bit for bit; undefined ones equal each other.
+  [[nodiscard]] bool equals(const std::vector<torch::Tensor>& tensors) const;
+  /// Copies the content back. `tensors` have the shapes and types of those that were copied.
+  void restore(const std::vector<torch::Tensor>& tensors) const;
+
+ private:
+  struct Copy {
+    std::vector<std::byte> bytes;
+    std::vector<std::int64_t> shape;
+    at::ScalarType type = at::kFloat;
+    bool defined = false;
+    bool operator==(const Copy&) const = default;
+  };
+
+  static bool same(const Copy& copy, const torch::Tensor& tensor);
+
+  std::vector<Copy> copies_;
+};
+
+}  // namespace gradrecomp::program

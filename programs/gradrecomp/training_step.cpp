@@ -1,0 +1,31 @@
+#include "training_step.h"
+
+#include <torch/torch.h>
+
+#include <chrono>
+
+#include "device.h"
+#include "gradrecomp/profile/memory_meter.h"
+
+namespace gradrecomp::program {
+
+TrainingStep run_training_step(Workload& workload, Region* region, std::uint64_t seed) {
+  using Clock = std::chrono::steady_clock;
+  torch::manual_seed(seed);
+  finish_work(workload.device());
+  TrainingStep step;
+  const profile::MemoryMeter meter(workload.device());
+  const auto start = Clock::now();
+  {
+    auto loss = workload.loss(region);
+    loss.backward();
+    step.loss = loss.detach();
+  }
+  finish_work(workload.device());
+  step.seconds = std::chrono::duration<double>(Clock::now() - start).count();
+  step.start_bytes = meter.start_bytes();
+  step.measured_peak_bytes = meter.measured_peak_bytes();
+  return step;
+}
+
+}  // namespace gradrecomp::program

@@ -1,0 +1,25 @@
+#pragma once
+
+#include <torch/types.h>
+
+#include <cstdint>
+
+#include "gradrecomp/region/region.h"
+#include "workload.h"
+
+namespace gradrecomp::program {
+
+/// Forward and backward once, measured.
+struct TrainingStep {
+  torch::Tensor loss;
+  double seconds = 0;
+  std::int64_t start_bytes = 0;          ///< live just before forward
+  std::int64_t measured_peak_bytes = 0;  ///< activation peak
+};
+
+/// Runs one step from random state `seed`, inside `region` unless that is null.
+///
+/// Memory:  gradients must be as they shall be found; nothing is allocated around the step.
+TrainingStep run_training_step(Workload& workload, Region* region, std::uint64_t seed);
+
+}  // namespace gradrecomp::program
