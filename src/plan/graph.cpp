@@ -65,8 +65,9 @@ class Validator {
     if (x.producer < -1 || x.producer >= num_ops()) {
       fail(of_value("producer", v), x.producer, "-1 or an op");
     }
-    if (x.producer == -1 && x.bytes != 0)
-      fail(of_value("bytes", v), x.bytes, "0 as it is external");
+    if (x.producer == -1 && x.bytes != 0 && x.overwritten_by == -1) {
+      fail(of_value("bytes", v), x.bytes, "0 as it is external and nothing overwrites it");
+    }
     if (x.producer >= 0 && std::ranges::count(graph_.ops[x.producer].outputs, v) != 1) {
       fail(of_value("producer", v), x.producer, "an op with that output");
     }

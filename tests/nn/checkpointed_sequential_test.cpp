@@ -122,6 +122,27 @@ TEST(CheckpointedSequential, I3HandWrittenModuleWithSeveralInputsAndALambda) {
   EXPECT_GT(net->region().last_step().num_replayed_ops, 0);
 }
 
+// The way LibTorch has for a Sequential inside a Sequential.
+struct InnerImpl : nn::SequentialImpl {
+  using nn::SequentialImpl::SequentialImpl;
+  at::Tensor forward(at::Tensor x) { return nn::SequentialImpl::forward(x); }
+};
+TORCH_MODULE(Inner);
+
+TEST(CheckpointedSequential, I3NestedSequentialIsOneStageAndKeepsItsNames) {
+  nn::Sequential model(nn::Linear(4, 4), Inner(nn::Tanh(), nn::Linear(4, 4), nn::GELU()),
+                       nn::Linear(4, 2));
+  CheckpointedSequential net(model, {.policy = "every_1"});
+  EXPECT_EQ(net->named_parameters().keys(), model->named_parameters().keys());
+  auto x = torch::randn({3, 4}).requires_grad_();
+  const auto plain = torch::autograd::grad({model->forward(x).sum()}, {x})[0];
+  for (int step = 0; step < 2; ++step) {
+    EXPECT_TRUE(same_bits(plain, torch::autograd::grad({net->forward(x).sum()}, {x})[0]));
+  }
+  EXPECT_EQ(net->region().graph().stages.size(), 3U);
+  EXPECT_GT(net->region().last_step().num_replayed_ops, 0);
+}
+
 TEST(CheckpointedSequential, ReportsNameEveryStage) {
   nn::Sequential model({{"first", nn::AnyModule(nn::Linear(4, 4))}, {"act", nn::AnyModule(nn::Tanh())}});
   CheckpointedSequential net(model, Options{.policy = "every_1"});

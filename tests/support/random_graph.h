@@ -58,6 +58,7 @@ class RandomGraph {
     next.stage = 2 * op < options_.num_ops ? 0 : 1;
     next.replay_seconds = next.forward_seconds = 1 + below(9);
     next.flops = chance(50) ? 0 : 1 + below(9);
+    next.bytes_moved = 1 + below(9);
     next.inputs = readable_;
     std::ranges::shuffle(next.inputs, random_);
     next.inputs.resize(std::min<std::size_t>(next.inputs.size(), 1 + below(3)));

@@ -179,6 +179,7 @@ class ReferenceExecutor {
     }
     result_.replay_seconds += op.replay_seconds;
     result_.replay_flops += op.flops;
+    result_.replay_bytes_moved += op.bytes_moved;
     ++result_.num_replayed_ops;
   }
 

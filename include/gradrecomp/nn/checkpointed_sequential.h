@@ -11,7 +11,7 @@
 
 namespace gradrecomp {
 
-/// An nn::Sequential under a budget. Every child is a stage.
+/// An nn::Sequential under a budget. Every child is a stage, a nested subclass of it is one stage.
 ///
 ///   gradrecomp::CheckpointedSequential net(model, {.max_overhead = 0.05});
 ///   auto loss = criterion(net->forward(images), labels);   // step 1 profiles and plans

@@ -15,6 +15,7 @@ struct Simulation {
   Index peak_event = -1;        ///< position in Graph::events at which the peak occurs
   double replay_seconds = 0;
   double replay_flops = 0;
+  double replay_bytes_moved = 0;
   std::int64_t num_replayed_ops = 0;
   bool operator==(const Simulation&) const = default;
 };
@@ -56,6 +57,7 @@ class Simulator {
     std::int64_t fresh_bytes;
     double replay_seconds;
     double flops;
+    double bytes_moved;
     Index inputs_begin, inputs_end;
     Index outputs_begin, outputs_end;
     bool in_place;
