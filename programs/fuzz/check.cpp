@@ -19,7 +19,9 @@ using tape::Advice;
 class WarningLog : public c10::WarningHandler {
  public:
   void process(const c10::Warning& warning) override {
-    if (warning.msg().starts_with("GradRecomp")) messages.push_back(warning.msg());
+    // The workspace of an RNN layer has gaps that the layer never writes.
+    const bool known = warning.msg().find("mkldnn_rnn_layer") != std::string::npos;
+    if (warning.msg().starts_with("GradRecomp") && !known) messages.push_back(warning.msg());
   }
   std::vector<std::string> messages;
 };
@@ -86,13 +88,20 @@ class Checker {
     steps_of_region();
     interleaved();
     changing_programs();
-    for (const auto& message : log_.messages) findings_.push_back({"verification", message});
+    report_distrust();
     return findings_;
   }
 
  private:
   void compare(const std::string& name, const Outcome& expected, const Outcome& actual) {
     if (auto what = difference(expected, actual); !what.empty()) findings_.push_back({name, what});
+  }
+
+  // Verification keeps what it finds to differ, so the step is right, but here nothing should.
+  // Careless writes may reach memory that a reduction left rubbish in.
+  void report_distrust() {
+    if (program_.careless) return;
+    for (const auto& message : log_.messages) findings_.push_back({"verification", message});
   }
 
   void dropped_and_taped() {
@@ -134,6 +143,7 @@ class Checker {
   }
 
   void compare_peak(const std::string& name, const Region& region, const Outcome& actual) {
+    if (!region.has_plan()) return;  // no output needs a gradient, so backward never met the region
     if (!region.last_step().followed_plan) {
       findings_.push_back({name, "the step did not follow its plan"});
       return;

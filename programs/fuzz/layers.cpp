@@ -85,8 +85,10 @@ void normalize(Machine& machine) {
     case 0: return machine.push_writable(
         torch::layer_norm(sequence(machine), {features}, world.gain, world.bias));
     case 1: return machine.push_writable(torch::layer_norm(rows(machine), {features}));
-    case 2: return machine.push_writable(torch::group_norm(image(machine), channels / 2,
-                                                           world.channel_gain, world.channel_bias));
+    // Contiguous, as the backward of LibTorch 2.11 reads past a channels_last gradient.
+    case 2: return machine.push_writable(
+        torch::group_norm(image(machine).contiguous(), channels / 2, world.channel_gain,
+                          world.channel_bias));
     case 3: return machine.push_writable(torch::instance_norm(
         image(machine), world.channel_gain, world.channel_bias, {}, {}, true, 0.1, 1e-5, false));
     case 4: return machine.push(at::rms_norm(rows(machine), {features}, world.gain));

@@ -63,16 +63,17 @@ void Machine::run_step() {
   const std::size_t position = position_++;
   const Step& step = program_.steps[position];
   const std::size_t first = pool_.size();
+  const std::string outer_line = std::exchange(line_, step.operation->name);
   dice_ = Dice(step.seed);
-  line_ = step.operation->name;
   try {
     step.operation->run(*this);
   } catch (const std::exception& error) {
     errors_ += std::to_string(position) + ": " + first_line(error) + "\n";
     say("THROWS " + first_line(error));
   }
+  const std::string line = std::exchange(line_, outer_line);
   if (!keeps_listing) return;
-  listing_ += line_;
+  listing_ += line;
   for (std::size_t i = first; i < pool_.size(); ++i) {
     listing_ += " -> %" + std::to_string(i) + " " + described(pool_[i]);
   }
@@ -161,9 +162,11 @@ void Machine::run_next_in_checkpoint(std::int64_t count) {
 // region's closing node stands between them.
 bool Machine::is_alone(const torch::Tensor& output) const {
   if (!output.is_floating_point() || output.is_leaf() || output.is_view()) return false;
-  return std::count_if(pool_.begin(), pool_.end(), [&](const torch::Tensor& other) {
-           return memory_of(other) == memory_of(output);
-         }) == 1;
+  const auto shares = [&](const torch::Tensor& other) {
+    return memory_of(other) == memory_of(output);
+  };
+  return std::count_if(pool_.begin(), pool_.end(), shares) == 1 &&
+         std::none_of(world_.leaked.begin(), world_.leaked.end(), shares);
 }
 
 std::vector<torch::Tensor> Machine::choose_outputs() {

@@ -230,7 +230,8 @@ Outcome run_interleaved(const Program& program, const Setup& setup) {
 }
 
 std::string difference(const Outcome& expected, const Outcome& actual) {
-  if (actual.leaked_bytes != 0) {
+  // Some in-place writes make a cycle in the graph that plain autograd does not free either.
+  if (expected.leaked_bytes == 0 && actual.leaked_bytes != 0) {
     return std::to_string(actual.leaked_bytes) + " bytes are still alive afterwards";
   }
   if (expected.error.empty() != actual.error.empty()) {

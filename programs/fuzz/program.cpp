@@ -22,6 +22,10 @@ const Operation* draw(Dice& dice) {
   return operation;
 }
 
+struct Silence : c10::WarningHandler {
+  void process(const c10::Warning& /*warning*/) override {}
+};
+
 }  // namespace
 
 const std::vector<Operation>& operations() {
@@ -50,6 +54,8 @@ Program generate(std::uint64_t seed) {
 }
 
 std::string listing(const Program& program) {
+  Silence silence;
+  const c10::WarningUtils::WarningHandlerGuard guard(&silence);
   World world(program.seed);
   world.nested = false;
   torch::manual_seed(program.seed);

@@ -42,6 +42,7 @@ void StepLog::mark(EventKind kind, ValueId id) {
 }
 
 void StepLog::op_begins(const Tape& tape) {
+  tape_ = tape.weak_from_this();
   look_for_deaths(tape);
   flush();
   inside_op_ = {};
@@ -117,6 +118,10 @@ void StepLog::releases(const Tape& tape, ValueId value) {
 
 void StepLog::allocated(const void* pointer, std::size_t bytes) {
   if (finished_ || tape::in_own_work()) return;
+  if (!in_op_) {
+    // What the tape holds dies without a release of memory, so its death is seen only by looking.
+    if (const auto tape = tape_.lock()) look_for_deaths(*tape);
+  }
   const auto size = static_cast<std::int64_t>(bytes);
   blocks_[pointer] = {size, -1};
   (in_op_ ? inside_op_ : outside_).add(size);
@@ -179,7 +184,7 @@ void StepLog::add_ops(const Tape& tape) {
     plan::Op& op = graph_.ops[i];
     tape::for_each_input(recorded, [&](ValueId input) { op.inputs.push_back(input); });
     for (const tape::Result& result : recorded.results) {
-      if (!tape.values()[result.value].external) op.outputs.push_back(result.value);
+      op.outputs.push_back(result.value);
     }
   }
 }
@@ -187,12 +192,14 @@ void StepLog::add_ops(const Tape& tape) {
 void StepLog::add_values(const Tape& tape) {
   for (const tape::Value& recorded : tape.values()) {
     plan::Value& value = graph_.values.emplace_back();
-    value.bytes = recorded.external ? 0 : recorded.bytes;
-    value.producer = recorded.external ? -1 : recorded.producer;
-    value.overwrites = recorded.external ? -1 : recorded.overwrites;
-    value.overwritten_by = recorded.external ? -1 : recorded.overwritten_by;
-    value.must_keep = recorded.must_keep && !recorded.lost && !recorded.external;
-    value.snapshot = recorded.snapshot && !recorded.external;
+    // External memory costs the step nothing, but a snapshot of it does.
+    const bool overwritten = recorded.overwrites >= 0 || recorded.overwritten_by >= 0;
+    value.bytes = recorded.external && !overwritten ? 0 : recorded.bytes;
+    value.producer = recorded.producer;
+    value.overwrites = recorded.overwrites;
+    value.overwritten_by = recorded.overwritten_by;
+    value.must_keep = recorded.must_keep && !recorded.lost;
+    value.snapshot = recorded.snapshot;
   }
   for (const plan::Event& event : graph_.events) {
     if (event.kind == EventKind::save) graph_.values[event.id].saved = true;

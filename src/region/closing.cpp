@@ -2,7 +2,9 @@
 
 #include <torch/csrc/autograd/custom_function.h>
 #include <torch/csrc/autograd/engine.h>
+#include <torch/csrc/autograd/graph_task.h>
 
+#include <algorithm>
 #include <utility>
 
 namespace gradrecomp {
@@ -26,24 +28,22 @@ at::Tensor same_memory(const at::Tensor& tensor) {
 }
 
 struct Closing : torch::autograd::Function<Closing> {
-  static variable_list forward(AutogradContext* context, at::TensorList outputs,
-                               const std::shared_ptr<ClosedStep>& step) {
+  static at::Tensor forward(AutogradContext* context, const at::Tensor& output,
+                            const std::shared_ptr<ClosedStep>& step) {
     context->saved_data["step"] =
         c10::IValue::make_capsule(c10::make_intrusive<StepCapsule>(step));
-    // An output that no loss uses gets no gradient in plain training either.
     context->set_materialize_grads(false);
-    variable_list behind;
-    for (const auto& output : outputs) behind.push_back(same_memory(output));
-    return behind;
+    return same_memory(output);
   }
 
   static variable_list backward(AutogradContext* context, variable_list gradients) {
     const auto capsule =
         c10::static_intrusive_pointer_cast<StepCapsule>(context->saved_data["step"].toCapsule());
     const auto step = capsule->step;
-    step->backward_begins();
-    torch::autograd::Engine::get_default_engine().queue_callback(
-        [step] { step->backward_ends(); });
+    if (step->backward_begins(torch::autograd::get_current_graph_task_id())) {
+      torch::autograd::Engine::get_default_engine().queue_callback(
+          [step] { step->backward_ends(); });
+    }
     gradients.emplace_back();  // the step itself is no tensor
     return gradients;
   }
@@ -52,16 +52,21 @@ struct Closing : torch::autograd::Function<Closing> {
 }  // namespace
 
 void close_outputs(const std::vector<at::Tensor*>& outputs, std::shared_ptr<ClosedStep> step) {
-  std::vector<at::Tensor*> closed;
+  std::vector<std::pair<at::Tensor*, std::size_t>> closed;
   variable_list tensors;
   for (at::Tensor* output : outputs) {
     if (!output->defined() || !output->requires_grad() || output->is_leaf()) continue;
-    closed.push_back(output);
-    tensors.push_back(*output);
+    // A tensor returned twice stays one tensor.
+    const auto first = std::find_if(tensors.begin(), tensors.end(), [&](const at::Tensor& other) {
+      return other.is_same(*output);
+    });
+    closed.emplace_back(output, first - tensors.begin());
+    if (first == tensors.end()) tensors.push_back(*output);
   }
-  if (closed.empty()) return;
-  const auto behind = Closing::apply(at::TensorList(tensors), step);
-  for (std::size_t i = 0; i < closed.size(); ++i) *closed[i] = behind[i];
+  // One node each: behind a shared one, backward would also run the nodes of outputs without a
+  // gradient, with undefined gradients that hooks and some nodes cannot take.
+  for (auto& tensor : tensors) tensor = Closing::apply(tensor, step);
+  for (const auto& [output, position] : closed) *output = tensors[position];
 }
 
 }  // namespace gradrecomp

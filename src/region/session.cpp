@@ -86,7 +86,7 @@ void Session::learn(const Sequence& sequence, plan::Graph graph) {
   planned->plan = make_plan(planned->graph);
   auto keep = planned->plan.keep;
   for (std::size_t i = 0; i < keep.size(); ++i) {
-    if (planned->graph.values[i].must_keep) keep[i] = 1;
+    if (planned->graph.values[i].must_keep) keep[i] = tape::kKeepAsSource;
   }
   planned->advice.sequence = std::make_shared<const Sequence>(sequence);
   planned->advice.keep = std::make_shared<const std::vector<std::uint8_t>>(std::move(keep));

@@ -88,8 +88,10 @@ void Step::close(const std::vector<at::Tensor*>& outputs) {
   close_outputs(outputs, std::move(closed));
 }
 
-void ClosedStep::backward_begins() {
+bool ClosedStep::backward_begins(int graph_task) {
+  if (last_graph_task.exchange(graph_task) == graph_task) return false;
   if (log) log->backward_begins(*tape);
+  return true;
 }
 
 void ClosedStep::backward_ends() {

@@ -1,5 +1,6 @@
 #pragma once
 
+#include <atomic>
 #include <memory>
 #include <string_view>
 #include <vector>
@@ -14,8 +15,10 @@ struct ClosedStep {
   std::shared_ptr<tape::Tape> tape;
   std::shared_ptr<profile::StepLog> log;  // null unless the step is profiled
   Session::Sequence sequence;
+  std::atomic<int> last_graph_task = -1;  // several devices' threads may meet the region
 
-  void backward_begins();
+  /// False if the backward pass of that number has begun before.
+  bool backward_begins(int graph_task);
   void backward_ends();
 };
 

@@ -20,6 +20,14 @@ constexpr std::array<std::string_view, 7> kUninitialized = {
     "aten::empty",          "aten::empty_like",        "aten::empty_strided",  "aten::new_empty",
     "aten::empty_permuted", "aten::new_empty_strided", "aten::empty_quantized"};
 
+// These write in place and do not read what they write to, which may be less than all of it.
+constexpr std::array<std::string_view, 18> kFills = {
+    "aten::copy_",        "aten::fill_",         "aten::zero_",       "aten::bernoulli_",
+    "aten::normal_",      "aten::uniform_",      "aten::random_",     "aten::exponential_",
+    "aten::cauchy_",      "aten::log_normal_",   "aten::geometric_",  "aten::index_put_",
+    "aten::_index_put_impl_", "aten::index_copy_", "aten::index_fill_", "aten::masked_fill_",
+    "aten::scatter_",     "aten::rrelu_with_noise"};
+
 // These give a tensor another storage or a storage another size.
 constexpr std::array<std::string_view, 4> kStorageChanging = {"aten::set_", "aten::resize_",
                                                               "aten::resize_as_", "aten::set_data"};
@@ -65,16 +73,19 @@ std::unique_ptr<const OpTraits> read_traits(const c10::OperatorHandle& op) {
   const auto& schema = op.schema();
   const std::string_view name = schema.name();
   bool any_write = false;
+  bool writes_only_out = true;
   for (const auto& argument : schema.arguments()) {
     const auto* alias = argument.alias_info();
     traits->writes.push_back(alias != nullptr && alias->isWrite());
     any_write |= traits->writes.back() != 0;
+    writes_only_out &= traits->writes.back() == 0 || argument.is_out();
   }
   traits->name_hash = hash_of(schema.overload_name(), hash_of(name));
   const bool changes_storage = contains(kStorageChanging, name);
   traits->passive = (!any_write && returns_only_views(schema)) ||
                     (op.hasTag(at::Tag::inplace_view) && !changes_storage);
   traits->uninitialized = contains(kUninitialized, name);
+  traits->fills = writes_only_out || contains(kFills, name);
   traits->seeded = op.hasTag(at::Tag::nondeterministic_seeded);
   traits->replayable =
       !op.hasTag(at::Tag::nondeterministic_bitwise) && !is_collective(name) && !changes_storage;

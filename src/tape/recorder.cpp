@@ -105,9 +105,22 @@ void Recorder::record(const c10::OperatorHandle& op, c10::DispatchKeySet keys,
   Observer* observer = tape_->observer();
   if (observer) observer->op_begins(*tape_);
   prepare_writes(draft);
-  call(draft, stack);
+  try {
+    call(draft, stack);
+  } catch (...) {
+    // Whatever the op wrote before it failed cannot be made again.
+    draft.op.replayable = false;
+    find_written(draft);
+    end(draft);
+    throw;
+  }
   find_results(draft, *stack);
   find_written(draft);
+  end(draft);
+}
+
+void Recorder::end(Draft& draft) {
+  Observer* observer = tape_->observer();
   const bool makes_values = !draft.op.results.empty();
   if (makes_values) finish(draft);
   if (observer) {
@@ -172,15 +185,17 @@ void Recorder::read_tensor(Draft& draft, const at::Tensor& tensor, std::int16_t 
   const OpTraits& traits = draft.traits;
   const auto& statistics = traits.running_statistics;
   bool scratch = false;
+  bool updated = false;
   if (std::find(statistics.begin(), statistics.end(), argument) != statistics.end()) {
     const bool optional = traits.writes[argument] == 0;
+    updated = draft.updates_statistics && is_watched(tensor);
     // The running buffers only receive; without them the op gives the same outputs.
-    if (draft.updates_statistics && optional) return;
-    scratch = draft.updates_statistics;
+    if (draft.updates_statistics && optional && !updated) return;
+    scratch = draft.updates_statistics && !updated;
   }
   const bool constant = tensor.unsafeGetTensorImpl()->is_wrapped_number() &&
                         tensor.is_cpu() && tape_->find(tensor.storage().unsafeGetStorageImpl()) < 0;
-  const bool written = traits.writes[argument] != 0 && !scratch;
+  const bool written = (traits.writes[argument] != 0 || updated) && !scratch;
   Read& read = draft.op.reads.emplace_back();
   read.value = constant ? tape_->add_constant(tensor) : tape_->read(tensor);
   read.argument = argument;
@@ -190,6 +205,14 @@ void Recorder::read_tensor(Draft& draft, const at::Tensor& tensor, std::int16_t 
   read.requires_grad = tensor.requires_grad();
   read.geometry = Geometry(tensor);
   draft.writes_external |= written && tape_->values()[read.value].external;
+}
+
+// Whether what `tensor` held before a hidden update may matter to a replay.
+bool Recorder::is_watched(const at::Tensor& tensor) const {
+  const ValueId known = tape_->find(tensor.storage().unsafeGetStorageImpl());
+  if (known < 0) return false;
+  const Value& value = tape_->values()[known];
+  return !value.external || value.num_reads > 0;
 }
 
 // Runs before the op, so that a step that leaves its plan does so before it drops by it.
@@ -214,7 +237,12 @@ void Recorder::foresee(const Draft& draft) {
 void Recorder::prepare_writes(Draft& draft) {
   if (draft.writes_external) draft.op.replayable = false;
   for (const Read& read : draft.op.reads) {
-    if (read.written) tape_->snapshot_before_write(read.value);
+    if (!read.written) continue;
+    tape_->snapshot_before_write(read.value);
+    const Value& value = tape_->values()[read.value];
+    // An op that goes on from a content which cannot be made again cannot be replayed either.
+    const bool needs_lost = value.uninitialized ? !draft.traits.fills : value.must_keep;
+    if (needs_lost && !value.snapshot) draft.op.replayable = false;
   }
   // Counted after the snapshots: a write needs none on its own account.
   for (const Read& read : draft.op.reads) tape_->count_read(read.value, read.written);
@@ -229,14 +257,7 @@ void Recorder::call(Draft& draft, torch::jit::Stack* stack) {
   if (draft.traits.seeded) {
     op.rng = std::make_unique<RngState>(generator_of(op, device.value_or(c10::kCPU)));
   }
-  try {
-    op.handle.redispatchBoxed(op.keys, stack);
-  } catch (...) {
-    // Whatever the op wrote before it failed cannot be made again.
-    op.replayable = false;
-    find_written(draft);
-    throw;
-  }
+  op.handle.redispatchBoxed(op.keys, stack);
   if (op.rng && op.rng->is_current()) op.rng.reset();
 }
 
@@ -291,7 +312,11 @@ void Recorder::finish(Draft& draft) {
 void Recorder::judge(ValueId value) {
   const auto* keep = advice_.keep.get();
   if (keep == nullptr || static_cast<std::size_t>(value) >= keep->size()) return;
-  if ((*keep)[value]) tape_->keep(value);
+  if ((*keep)[value] == kKeepAsSource) {
+    tape_->make_source(value);
+  } else if ((*keep)[value]) {
+    tape_->keep(value);
+  }
 }
 
 }  // namespace gradrecomp::tape

@@ -40,7 +40,7 @@ class Sweep {
   double verify_op(Op& op);
   void give_up(const Op& op, const char* reason);
   std::string suspects_of(const Op& op, int depth) const;
-  void compare(const Op& op, ValueId id, const c10::Storage& again);
+  void compare(const Op& op, ValueId id, const c10::Storage& again, const at::Tensor& shown);
 
   Tape& tape_;
   std::int32_t number_;

@@ -88,7 +88,11 @@ ValueId Tape::add_version(ValueId old, c10::Storage storage, OpId producer) {
   value.num_handles = std::exchange(before.num_handles, 0);
   before.overwritten_by = id;
   const bool was_in_window = before.hold == Hold::window;
-  if (!before.snapshot) let_go(old);
+  if (!before.snapshot) {
+    let_go(old);
+    // A handle alone made it a source, and the handle has gone over to the new content.
+    if (before.uninitialized) before.must_keep = false;
+  }
   if (was_in_window) hold_in_window(id);
   return id;
 }

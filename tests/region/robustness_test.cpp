@@ -164,6 +164,30 @@ TEST(Robustness, R3OpWhoseReplayDiffersIsFoundKeptAndNamedOnce) {
   EXPECT_EQ(log.messages, first_step) << "named again in a later step";
 }
 
+TEST(Robustness, VerificationComesAgainEveryNSteps) {
+  auto x = torch::randn({4}).requires_grad_();
+  Region region({.policy = "drop_all", .verify = Verify::every_n_steps, .verify_interval_steps = 3});
+  std::vector<bool> profiled;
+  for (int step = 0; step < 7; ++step) {
+    region.run([&] { return x.exp().sin().sum(); }).backward();
+    profiled.push_back(region.last_step().profiled);
+  }
+  EXPECT_EQ(profiled, (std::vector<bool>{true, false, false, true, false, false, true}));
+}
+
+TEST(Robustness, WithoutVerificationNothingIsReplayedTwice) {
+  auto x = torch::zeros({4}).requires_grad_();
+  WarningLog log;
+  const c10::WarningUtils::WarningHandlerGuard guard(&log);
+  Region region({.policy = "keep_all", .verify = Verify::never});
+  const auto before = Counting::apply(torch::zeros({1})).item<float>();
+  for (int step = 0; step < 2; ++step) {
+    region.run([&] { return Counting::apply(x).sum(); }).backward();
+  }
+  EXPECT_EQ(Counting::apply(torch::zeros({1})).item<float>(), before + 3) << "calls of the op";
+  EXPECT_EQ(log.messages, "");
+}
+
 TEST(Robustness, R4ExceptionInForwardRestoresTheThread) {
   Region region({.policy = "drop_all"});
   auto x = torch::randn({4}).requires_grad_();

@@ -67,6 +67,7 @@ class StepLog final : public tape::Observer, public AllocationSink {
   void add_values(const tape::Tape& tape);
 
   plan::Graph graph_;
+  std::weak_ptr<const tape::Tape> tape_;
   std::unordered_map<const void*, Block> blocks_;
   std::vector<tape::ValueId> watched_;
   std::vector<std::uint8_t> dead_;

@@ -15,6 +15,7 @@ struct OpTraits {
   std::int16_t training_argument = -1;  ///< those are updated only where this argument is true
   bool passive = false;        ///< changes no content and makes no storage: views, metadata
   bool uninitialized = false;  ///< its output holds garbage until somebody writes it
+  bool fills = false;          ///< writes its targets without reading them
   bool seeded = false;         ///< may draw from a random generator
   bool replayable = true;      ///< false: nondeterministic, collective, or it changes storages
 };

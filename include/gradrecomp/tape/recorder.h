@@ -11,11 +11,14 @@
 
 namespace gradrecomp::tape {
 
+/// Verdict on a value that a replay was found not to make again.
+inline constexpr std::uint8_t kKeepAsSource = 2;
+
 /// What a recorder does with the values it sees: follow a kept set, or hold and close windows.
 struct Advice {
   /// Running hash after each call of the sequence the kept set was made for; null: no plan.
   std::shared_ptr<const std::vector<std::uint64_t>> sequence;
-  /// Per value of that sequence: 1 keep, 0 drop.
+  /// Per value of that sequence: 0 drop, 1 keep, 2 keep as a source, since its replay differed.
   std::shared_ptr<const std::vector<std::uint8_t>> keep;
 };
 
@@ -63,6 +66,7 @@ class Recorder {
   void read_argument(Draft& draft, std::int16_t position, const c10::IValue& argument);
   void read_tensor(Draft& draft, const at::Tensor& tensor, std::int16_t argument,
                    std::int32_t element);
+  bool is_watched(const at::Tensor& tensor) const;
   void foresee(const Draft& draft);
   void prepare_writes(Draft& draft);
   void call(Draft& draft, torch::jit::Stack* stack);
@@ -71,6 +75,7 @@ class Recorder {
                    std::int32_t element);
   void find_written(Draft& draft);
   void judge(ValueId value);
+  void end(Draft& draft);
   void finish(Draft& draft);
 
   std::shared_ptr<Tape> tape_;
