@@ -36,7 +36,7 @@ inline std::vector<std::string> state_lines(const torch::nn::Module& module) {
   std::vector<std::string> lines;
   for (const auto& item : state_dict(module)) {
     auto line = item.key() + " " + c10::getDtypeNames(item->scalar_type()).first;
-    for (const auto size : item->sizes()) line += " " + std::to_string(size);
+    for (const auto size : item->sizes()) line.append(" ").append(std::to_string(size));
     lines.push_back(line);
   }
   std::sort(lines.begin(), lines.end());
