@@ -50,8 +50,8 @@ Wrapping on_tape(std::uint64_t seed) {
 }
 
 Options random_options(Dice& dice, const Outcome& plain) {
-  static const std::vector<std::string> policies = {"drop_all", "keep_all", "every_1",       "every_2",
-                                                    "every_3",  "sqrt_n",   "pointwise_only"};
+  static const std::vector<std::string> policies = {
+      "drop_all", "keep_all", "every_1", "every_2", "every_3", "sqrt_n", "pointwise_only"};
   Options options;
   options.window_bytes = dice.of(std::vector<std::int64_t>{1, 64, 1024, 16384, 64 << 20});
   if (dice.chance(0.85)) {
@@ -107,7 +107,16 @@ class Checker {
   void dropped_and_taped() {
     compare("dropped", plain_, run(program_, {.wrapping = dropped}));
     compare("taped", plain_, run(program_, {.wrapping = on_tape(dice_.next()), .nested = false}));
-    compare("nested", plain_, run(program_, {}));
+    nested();
+  }
+
+  // A checkpoint that reads memory which the program overwrites before backward says so instead of
+  // guessing; a region around the whole program would have seen the write.
+  void nested() {
+    const auto actual = run(program_, {});
+    const bool refused =
+        actual.error.find("GradRecomp needs it to rematerialize") != std::string::npos;
+    if (!refused || actual.leaked_bytes != 0) compare("nested", plain_, actual);
   }
 
   void endings() {

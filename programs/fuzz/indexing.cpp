@@ -112,9 +112,15 @@ void route(Machine& machine) {
 }  // namespace
 
 std::vector<Operation> index_operations() {
-  return {{"index", 5, index},         {"masked", 3, masked},   {"gather", 3, gather},
-          {"embedding", 3, embedding}, {"one_hot", 1, one_hot}, {"scatter", 3, scatter},
-          {"order", 3, order},         {"route", 1, route},     {"embedding_bag", 1, embedding_bag}};
+  return {{"index", 5, index},
+          {"masked", 3, masked},
+          {"gather", 3, gather},
+          {"embedding", 3, embedding},
+          {"embedding_bag", 1, embedding_bag},
+          {"one_hot", 1, one_hot},
+          {"scatter", 3, scatter},
+          {"order", 3, order},
+          {"route", 1, route}};
 }
 
 }  // namespace gradrecomp::fuzzing

@@ -109,8 +109,8 @@ void normalize_batch(Machine& machine) {
   const auto x = image(machine);
   machine.push_writable(torch::batch_norm(
       x, affine ? world.channel_gain : Tensor(), affine ? world.channel_bias : Tensor(),
-      tracked ? world.running_mean : Tensor(), tracked ? world.running_var : Tensor(), training, 0.1,
-      1e-5, false));
+      tracked ? world.running_mean : Tensor(), tracked ? world.running_var : Tensor(), training,
+      0.1, 1e-5, false));
   if (training && tracked) world.counter.add_(1);
 }
 

@@ -120,8 +120,8 @@ torch::Tensor Machine::pick_writable() {
   for (std::size_t i = 0; i < pool_.size(); ++i) {
     const auto& tensor = pool_[i];
     if (!tensor.is_floating_point() || (tensor.is_leaf() && tensor.requires_grad())) continue;
-    const bool input = i < world_.inputs.size();
-    if (writable_.contains(memory_of(tensor)) || (program_.careless && !input)) {
+    const bool open = i >= world_.inputs.size() && !closed_.contains(memory_of(tensor));
+    if (writable_.contains(memory_of(tensor)) || (program_.careless && open)) {
       candidates.push_back(i);
     }
   }
@@ -151,10 +151,14 @@ void Machine::run_next_in_checkpoint(std::int64_t count) {
                                       pool_.end());
   };
   const bool outermost = !std::exchange(in_checkpoint_, true);
-  const auto made = world_.nested && outermost ? checkpoint(body, pool_.back()) : body(pool_.back());
+  const torch::Tensor input = pool_.back();  // not a reference: the pool grows
+  const auto made = world_.nested && outermost ? checkpoint(body, input) : body(input);
   if (outermost) in_checkpoint_ = false;
   // A region's outputs are no views of each other any more, so writing to one is another program.
-  for (const auto& tensor : made) freeze(tensor);
+  for (const auto& tensor : made) {
+    freeze(tensor);
+    closed_.insert(memory_of(tensor));
+  }
   std::copy(made.begin(), made.end(), pool_.begin() + static_cast<std::ptrdiff_t>(first));
 }
 

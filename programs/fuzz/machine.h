@@ -70,6 +70,7 @@ class Machine {
   Dice dice_;
   std::vector<torch::Tensor> pool_;
   std::unordered_set<const c10::StorageImpl*> writable_;
+  std::unordered_set<const c10::StorageImpl*> closed_;  ///< of outputs of a checkpoint
   std::size_t position_ = 0;
   bool in_checkpoint_ = false;
   std::string line_;

@@ -100,7 +100,8 @@ void strided(Machine& machine) {
 void complex_view(Machine& machine) {
   const auto tensor = machine.pick_float(1);
   const auto even = tensor.reshape({-1}).narrow(0, 0, tensor.numel() / 2 * 2).reshape({-1, 2});
-  machine.push(torch::view_as_real(torch::view_as_complex(even.contiguous()).conj().resolve_conj()));
+  const auto pairs = torch::view_as_complex(even.contiguous());
+  machine.push(torch::view_as_real(pairs.conj().resolve_conj()));
 }
 
 }  // namespace

@@ -95,7 +95,9 @@ void write_outside(Machine& machine) {
   switch (machine.dice().below(4)) {
     case 0: world.counter.add_(1); return;
     case 1: world.memory.mul_(0.9).add_(machine.pick_shaped(world.memory.sizes()), 0.1); return;
-    case 2: world.memory.select(0, 0).copy_(machine.pick_shaped({machine.sizes().features})); return;
+    case 2:
+      world.memory.select(0, 0).copy_(machine.pick_shaped({machine.sizes().features}));
+      return;
     default: world.running_mean.mul_(0.9); return;
   }
 }
