@@ -12,8 +12,8 @@
 namespace gradrecomp::fuzzing {
 namespace {
 
-using torch::Tensor;
 using tape::Advice;
+using torch::Tensor;
 
 // Collects the library's own warnings and silences LibTorch's.
 class WarningLog : public c10::WarningHandler {
@@ -159,8 +159,9 @@ class Checker {
     }
     const auto predicted = region.plan().predicted_peak_bytes;
     if (predicted == actual.measured_peak_bytes) return;
-    findings_.push_back({name + ", peak", "predicted " + std::to_string(predicted) + ", measured " +
-                                              std::to_string(actual.measured_peak_bytes),
+    findings_.push_back({name + ", peak",
+                         "predicted " + std::to_string(predicted) + ", measured " +
+                             std::to_string(actual.measured_peak_bytes),
                          /*about_peak=*/true});
   }
 
@@ -169,8 +170,7 @@ class Checker {
     const auto expected = run_interleaved(program_, {.nested = false});
     Region region({.policy = "drop_all", .verify = options_.verify});
     for (int step = 0; step < 2; ++step) {
-      compare("interleaved", expected,
-              run_interleaved(program_, {.wrapping = in_region(region)}));
+      compare("interleaved", expected, run_interleaved(program_, {.wrapping = in_region(region)}));
     }
   }
 
@@ -181,8 +181,8 @@ class Checker {
     const auto kept = dice_.below(static_cast<std::int64_t>(other.steps.size()) + 1);
     other.steps.resize(kept);
     const auto more = generate(dice_.next()).steps;
-    other.steps.insert(other.steps.end(), more.begin(), more.begin() + std::min<std::ptrdiff_t>(
-        std::ssize(more), 4));
+    other.steps.insert(other.steps.end(), more.begin(),
+                       more.begin() + std::min<std::ptrdiff_t>(std::ssize(more), 4));
     const auto expected = run(other, {.nested = false});
     Options options = random_options(dice_, plain_);
     options.verify = options_.verify;

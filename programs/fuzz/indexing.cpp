@@ -19,12 +19,18 @@ void index(Machine& machine) {
   const auto dim = machine.dice().below(x.dim());
   const auto indices = some_indices(machine, x.size(dim), 3);
   switch (machine.dice().below(6)) {
-    case 0: return machine.push_writable(x.index_select(dim, indices));
-    case 1: return machine.push_writable(x.index({some_indices(machine, x.size(0), 2)}));
-    case 2: return machine.push(torch::take_along_dim(x, x.argsort(false, dim), dim));
-    case 3: return machine.push(x.flip(dim));
-    case 4: return machine.push(x.roll(1, dim));
-    default: return machine.push(torch::take(x, some_indices(machine, x.numel(), 4)));
+    case 0:
+      return machine.push_writable(x.index_select(dim, indices));
+    case 1:
+      return machine.push_writable(x.index({some_indices(machine, x.size(0), 2)}));
+    case 2:
+      return machine.push(torch::take_along_dim(x, x.argsort(false, dim), dim));
+    case 3:
+      return machine.push(x.flip(dim));
+    case 4:
+      return machine.push(x.roll(1, dim));
+    default:
+      return machine.push(torch::take(x, some_indices(machine, x.numel(), 4)));
   }
 }
 
@@ -32,9 +38,12 @@ void masked(Machine& machine) {
   const auto x = machine.pick(1);
   const auto mask = x.detach() > 0;
   switch (machine.dice().below(4)) {
-    case 0: return machine.push(x.masked_fill(mask, -0.5));
-    case 1: return machine.push(x.masked_select(mask));
-    case 2: return machine.push(x.index({mask}));
+    case 0:
+      return machine.push(x.masked_fill(mask, -0.5));
+    case 1:
+      return machine.push(x.masked_select(mask));
+    case 2:
+      return machine.push(x.index({mask}));
     default:
       machine.push(mask);
       return machine.push(x.masked_scatter(mask, machine.pick_like(x)));
@@ -74,9 +83,12 @@ void scatter(Machine& machine) {
   const auto indices = some_indices(machine, 3, 4).unsqueeze(1).expand_as(x);
   const auto base = machine.pick_shaped({3, machine.sizes().features});
   switch (machine.dice().below(3)) {
-    case 0: return machine.push(base.scatter_add(0, indices, x));
-    case 1: return machine.push(base.scatter_reduce(0, indices, x, "amax"));
-    default: return machine.push(base.index_add(0, some_indices(machine, 3, 4), x));
+    case 0:
+      return machine.push(base.scatter_add(0, indices, x));
+    case 1:
+      return machine.push(base.scatter_reduce(0, indices, x, "amax"));
+    default:
+      return machine.push(base.index_add(0, some_indices(machine, 3, 4), x));
   }
 }
 
@@ -89,9 +101,12 @@ void order(Machine& machine) {
       machine.push(values);
       return machine.push(indices);
     }
-    case 1: return machine.push(std::get<0>(x.sort(-1, true)));
-    case 2: return machine.push(std::get<0>(x.kthvalue(std::max<std::int64_t>(count, 1))));
-    default: return machine.push(std::get<0>(x.median(-1)));
+    case 1:
+      return machine.push(std::get<0>(x.sort(-1, true)));
+    case 2:
+      return machine.push(std::get<0>(x.kthvalue(std::max<std::int64_t>(count, 1))));
+    default:
+      return machine.push(std::get<0>(x.median(-1)));
   }
 }
 

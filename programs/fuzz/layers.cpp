@@ -13,8 +13,8 @@ Tensor rows(Machine& machine) { return machine.pick_shaped({3, machine.sizes().f
 
 Tensor image(Machine& machine) {
   const auto& sizes = machine.sizes();
-  return machine.pick_shaped({std::max<std::int64_t>(sizes.batch, 1), sizes.channels, sizes.height,
-                              sizes.width});
+  return machine.pick_shaped(
+      {std::max<std::int64_t>(sizes.batch, 1), sizes.channels, sizes.height, sizes.width});
 }
 
 Tensor sequence(Machine& machine) {
@@ -33,13 +33,20 @@ void multiply_matrices(Machine& machine) {
   auto& world = machine.world();
   const auto x = rows(machine);
   switch (machine.dice().below(7)) {
-    case 0: return machine.push_writable(x.mm(world.weight));
-    case 1: return machine.push_writable(x.mm(machine.pick_shaped(x.sizes()).t()) * 0.3);
-    case 2: return machine.push_writable(torch::addmm(world.bias, x, world.weight.t()));
-    case 3: return machine.push_writable(x.mv(world.bias));
-    case 4: return machine.push_writable(torch::outer(world.bias, x[0].tanh()));
-    case 5: return machine.push_writable(torch::einsum("nf,fg->gn", {x, world.weight}));
-    default: return machine.push_writable(x.matmul(world.weight).matmul(world.weight));
+    case 0:
+      return machine.push_writable(x.mm(world.weight));
+    case 1:
+      return machine.push_writable(x.mm(machine.pick_shaped(x.sizes()).t()) * 0.3);
+    case 2:
+      return machine.push_writable(torch::addmm(world.bias, x, world.weight.t()));
+    case 3:
+      return machine.push_writable(x.mv(world.bias));
+    case 4:
+      return machine.push_writable(torch::outer(world.bias, x[0].tanh()));
+    case 5:
+      return machine.push_writable(torch::einsum("nf,fg->gn", {x, world.weight}));
+    default:
+      return machine.push_writable(x.matmul(world.weight).matmul(world.weight));
   }
 }
 
@@ -48,9 +55,12 @@ void multiply_batches(Machine& machine) {
   const auto a = sequence(machine);
   const auto b = machine.pick_shaped({sizes.batch, sizes.features, sizes.length}).tanh();
   switch (machine.dice().below(3)) {
-    case 0: return machine.push_writable(a.bmm(b) * 0.3);
-    case 1: return machine.push_writable(a.matmul(machine.world().weight));
-    default: return machine.push_writable(torch::baddbmm(machine.world().scale, a, b, 1, 0.3));
+    case 0:
+      return machine.push_writable(a.bmm(b) * 0.3);
+    case 1:
+      return machine.push_writable(a.matmul(machine.world().weight));
+    default:
+      return machine.push_writable(torch::baddbmm(machine.world().scale, a, b, 1, 0.3));
   }
 }
 
@@ -60,13 +70,17 @@ void convolve_image(Machine& machine) {
   auto x = image(machine);
   if (machine.dice().chance(0.2)) x = x.contiguous(at::MemoryFormat::ChannelsLast);
   switch (machine.dice().below(5)) {
-    case 0: return machine.push_writable(torch::conv2d(x, world.kernel, {}, 1, 1));
-    case 1: return machine.push_writable(torch::conv2d(x, world.kernel, world.channel_bias, 2, 1));
-    case 2: return machine.push_writable(torch::conv2d(x, world.kernel, {}, 1, 2, 2));
-    case 3: return machine.push_writable(
-        torch::conv2d(x, world.kernel.narrow(1, 0, 1), world.channel_bias, 1, 1, 1, channels));
-    default: return machine.push_writable(
-        torch::conv_transpose2d(x, world.kernel, {}, 1, 1));
+    case 0:
+      return machine.push_writable(torch::conv2d(x, world.kernel, {}, 1, 1));
+    case 1:
+      return machine.push_writable(torch::conv2d(x, world.kernel, world.channel_bias, 2, 1));
+    case 2:
+      return machine.push_writable(torch::conv2d(x, world.kernel, {}, 1, 2, 2));
+    case 3:
+      return machine.push_writable(
+          torch::conv2d(x, world.kernel.narrow(1, 0, 1), world.channel_bias, 1, 1, 1, channels));
+    default:
+      return machine.push_writable(torch::conv_transpose2d(x, world.kernel, {}, 1, 1));
   }
 }
 
@@ -82,22 +96,27 @@ void normalize(Machine& machine) {
   const auto channels = world.sizes.channels;
   const auto features = world.sizes.features;
   switch (machine.dice().below(7)) {
-    case 0: return machine.push_writable(
-        torch::layer_norm(sequence(machine), {features}, world.gain, world.bias));
-    case 1: return machine.push_writable(torch::layer_norm(rows(machine), {features}));
+    case 0:
+      return machine.push_writable(
+          torch::layer_norm(sequence(machine), {features}, world.gain, world.bias));
+    case 1:
+      return machine.push_writable(torch::layer_norm(rows(machine), {features}));
     // Contiguous, as the backward of LibTorch 2.11 reads past a channels_last gradient.
-    case 2: return machine.push_writable(
-        torch::group_norm(image(machine).contiguous(), channels / 2, world.channel_gain,
-                          world.channel_bias));
-    case 3: return machine.push_writable(torch::instance_norm(
-        image(machine), world.channel_gain, world.channel_bias, {}, {}, true, 0.1, 1e-5, false));
-    case 4: return machine.push(at::rms_norm(rows(machine), {features}, world.gain));
+    case 2:
+      return machine.push_writable(torch::group_norm(image(machine).contiguous(), channels / 2,
+                                                     world.channel_gain, world.channel_bias));
+    case 3:
+      return machine.push_writable(torch::instance_norm(
+          image(machine), world.channel_gain, world.channel_bias, {}, {}, true, 0.1, 1e-5, false));
+    case 4:
+      return machine.push(at::rms_norm(rows(machine), {features}, world.gain));
     case 5: {
       const auto x = rows(machine);
       return machine.push(x / (x.norm(2, 1, true) + 0.1));
     }
-    default: return machine.push_writable(torch::instance_norm(
-        image(machine), {}, {}, world.running_mean, world.running_var, true, 0.2, 1e-5, false));
+    default:
+      return machine.push_writable(torch::instance_norm(image(machine), {}, {}, world.running_mean,
+                                                        world.running_var, true, 0.2, 1e-5, false));
   }
 }
 
@@ -129,7 +148,8 @@ void attend(Machine& machine) {
     mask = torch::ones({sizes.length, sizes.length}, torch::kBool).tril();
   }
   machine.push(at::scaled_dot_product_attention(query, key, value, mask, dropout, causal)
-                   .transpose(1, 2).reshape({sizes.batch, sizes.length, sizes.features}));
+                   .transpose(1, 2)
+                   .reshape({sizes.batch, sizes.length, sizes.features}));
 }
 
 void attend_by_hand(Machine& machine) {
@@ -142,28 +162,39 @@ void attend_by_hand(Machine& machine) {
 void pool(Machine& machine) {
   const auto x = image(machine);
   switch (machine.dice().below(8)) {
-    case 0: return machine.push(torch::max_pool2d(x, 2));
+    case 0:
+      return machine.push(torch::max_pool2d(x, 2));
     case 1: {
       const auto [values, indices] = torch::max_pool2d_with_indices(x, 2);
       machine.push(torch::max_unpool2d(values, indices, {x.size(2), x.size(3)}));
       return machine.push(indices);
     }
-    case 2: return machine.push_writable(torch::avg_pool2d(x, 2));
-    case 3: return machine.push_writable(torch::adaptive_avg_pool2d(x, {1, 1}));
-    case 4: return machine.push(std::get<0>(torch::adaptive_max_pool2d(x, {2, 2})));
-    case 5: return machine.push(torch::max_pool1d(x.flatten(2), 2));
-    case 6: return machine.push(at::upsample_nearest2d(x, {4, 4}));
-    default: return machine.push(at::upsample_bilinear2d(x, {4, 5}, false));
+    case 2:
+      return machine.push_writable(torch::avg_pool2d(x, 2));
+    case 3:
+      return machine.push_writable(torch::adaptive_avg_pool2d(x, {1, 1}));
+    case 4:
+      return machine.push(std::get<0>(torch::adaptive_max_pool2d(x, {2, 2})));
+    case 5:
+      return machine.push(torch::max_pool1d(x.flatten(2), 2));
+    case 6:
+      return machine.push(at::upsample_nearest2d(x, {4, 4}));
+    default:
+      return machine.push(at::upsample_bilinear2d(x, {4, 5}, false));
   }
 }
 
 void rearrange(Machine& machine) {
   const auto x = image(machine);
   switch (machine.dice().below(4)) {
-    case 0: return machine.push_writable(torch::constant_pad_nd(x, {1, 0, 0, 1}, 0.1));
-    case 1: return machine.push(torch::reflection_pad2d(x, {1, 1, 1, 1}));
-    case 2: return machine.push(torch::im2col(x, {2, 2}, {1, 1}, {0, 0}, {1, 1}));
-    default: return machine.push(torch::pixel_unshuffle(x.slice(2, 0, 2).slice(3, 0, 2), 2));
+    case 0:
+      return machine.push_writable(torch::constant_pad_nd(x, {1, 0, 0, 1}, 0.1));
+    case 1:
+      return machine.push(torch::reflection_pad2d(x, {1, 1, 1, 1}));
+    case 2:
+      return machine.push(torch::im2col(x, {2, 2}, {1, 1}, {0, 0}, {1, 1}));
+    default:
+      return machine.push(torch::pixel_unshuffle(x.slice(2, 0, 2).slice(3, 0, 2), 2));
   }
 }
 

@@ -1,6 +1,6 @@
-#include <CLI/CLI.hpp>
 #include <unistd.h>
 
+#include <CLI/CLI.hpp>
 #include <cstdint>
 #include <iostream>
 
@@ -84,8 +84,8 @@ int main(int argc, char** argv) {
     return app.exit(error) == 0 ? 0 : 2;
   }
   const bool single = only->count() > 0;
-  const auto totals = try_all(arguments, single ? arguments.only : arguments.seed,
-                              single ? 1 : arguments.programs);
+  const auto totals =
+      try_all(arguments, single ? arguments.only : arguments.seed, single ? 1 : arguments.programs);
   if (totals.failed_by_peak_alone > 0) {
     std::cout << totals.failed_by_peak_alone << " failed only by their predicted peak\n";
   }

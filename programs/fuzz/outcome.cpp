@@ -61,14 +61,22 @@ class Run {
 
   void backward() {
     switch (setup_.ending) {
-      case Ending::backward: return loss().backward();
-      case Ending::backward_twice: return twice();
-      case Ending::two_losses: return two_losses();
-      case Ending::some_gradients: return some_gradients();
-      case Ending::second_order: return second_order();
-      case Ending::other_thread: return on_other_thread();
-      case Ending::written_outputs: return written_outputs();
-      case Ending::none: return;
+      case Ending::backward:
+        return loss().backward();
+      case Ending::backward_twice:
+        return twice();
+      case Ending::two_losses:
+        return two_losses();
+      case Ending::some_gradients:
+        return some_gradients();
+      case Ending::second_order:
+        return second_order();
+      case Ending::other_thread:
+        return on_other_thread();
+      case Ending::written_outputs:
+        return written_outputs();
+      case Ending::none:
+        return;
     }
   }
 
@@ -191,14 +199,22 @@ Outcome guarded(Steps steps) {
 
 const char* to_string(Ending ending) {
   switch (ending) {
-    case Ending::backward: return "backward";
-    case Ending::backward_twice: return "backward twice";
-    case Ending::two_losses: return "two losses";
-    case Ending::some_gradients: return "some gradients";
-    case Ending::second_order: return "second order";
-    case Ending::other_thread: return "backward on another thread";
-    case Ending::written_outputs: return "written outputs";
-    case Ending::none: return "no backward";
+    case Ending::backward:
+      return "backward";
+    case Ending::backward_twice:
+      return "backward twice";
+    case Ending::two_losses:
+      return "two losses";
+    case Ending::some_gradients:
+      return "some gradients";
+    case Ending::second_order:
+      return "second order";
+    case Ending::other_thread:
+      return "backward on another thread";
+    case Ending::written_outputs:
+      return "written outputs";
+    case Ending::none:
+      return "no backward";
   }
   return "?";
 }

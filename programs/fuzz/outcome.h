@@ -14,13 +14,13 @@ namespace gradrecomp::fuzzing {
 /// What happens to the outputs of a program.
 enum class Ending : std::uint8_t {
   backward,
-  backward_twice,     ///< with retain_graph
-  two_losses,         ///< a backward from the first output, then one from the others
-  some_gradients,     ///< autograd::grad for part of the leaves
-  second_order,       ///< backward through a gradient
-  other_thread,       ///< backward on a thread of its own
-  written_outputs,    ///< an output is written in place before backward
-  none,               ///< the outputs are dropped
+  backward_twice,   ///< with retain_graph
+  two_losses,       ///< a backward from the first output, then one from the others
+  some_gradients,   ///< autograd::grad for part of the leaves
+  second_order,     ///< backward through a gradient
+  other_thread,     ///< backward on a thread of its own
+  written_outputs,  ///< an output is written in place before backward
+  none,             ///< the outputs are dropped
 };
 
 const char* to_string(Ending ending);

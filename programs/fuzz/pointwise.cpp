@@ -72,10 +72,14 @@ void select_between(Machine& machine) {
   const auto a = machine.pick();
   const auto b = machine.pick_like(a);
   switch (machine.dice().below(4)) {
-    case 0: return machine.push(torch::where(a > b, a, b * 0.5));
-    case 1: return machine.push(torch::maximum(a, b));
-    case 2: return machine.push(torch::minimum(a, b));
-    default: return machine.push(torch::where(a.gt(0), a, torch::zeros_like(a)));
+    case 0:
+      return machine.push(torch::where(a > b, a, b * 0.5));
+    case 1:
+      return machine.push(torch::maximum(a, b));
+    case 2:
+      return machine.push(torch::minimum(a, b));
+    default:
+      return machine.push(torch::where(a.gt(0), a, torch::zeros_like(a)));
   }
 }
 
@@ -83,18 +87,24 @@ void fused(Machine& machine) {
   const auto a = machine.pick_float();
   const auto b = machine.pick_like(a).tanh();
   switch (machine.dice().below(3)) {
-    case 0: return machine.push(torch::lerp(a, b, 0.3));
-    case 1: return machine.push(torch::addcmul(a, b, b, 0.5));
-    default: return machine.push(torch::addcdiv(a, b, b.abs() + 1, 0.5));
+    case 0:
+      return machine.push(torch::lerp(a, b, 0.3));
+    case 1:
+      return machine.push(torch::addcmul(a, b, b, 0.5));
+    default:
+      return machine.push(torch::addcdiv(a, b, b.abs() + 1, 0.5));
   }
 }
 
 void broadcast(Machine& machine) {
   const auto a = machine.pick(1);
   switch (machine.dice().below(4)) {
-    case 0: return machine.push(a * machine.world().scale.to(a.scalar_type()));
-    case 1: return machine.push(a * machine.pick_like(a.select(-1, 0)).tanh().unsqueeze(-1));
-    case 2: return machine.push_writable(a + machine.world().scale);
+    case 0:
+      return machine.push(a * machine.world().scale.to(a.scalar_type()));
+    case 1:
+      return machine.push(a * machine.pick_like(a.select(-1, 0)).tanh().unsqueeze(-1));
+    case 2:
+      return machine.push_writable(a + machine.world().scale);
     default: {
       std::vector<std::int64_t> shape(a.dim() + 1, 1);
       shape[0] = 2;
@@ -131,11 +141,16 @@ void complex_numbers(Machine& machine) {
 }  // namespace
 
 std::vector<Operation> pointwise_operations() {
-  return {{"unary", 16, unary},       {"add", 6, add},
-          {"multiply", 6, multiply},  {"divide", 2, divide},
-          {"select_between", 4, select_between}, {"fused", 3, fused},
-          {"broadcast", 4, broadcast}, {"cast", 3, cast},
-          {"control_by_value", 1, control_by_value}, {"integers", 2, integers},
+  return {{"unary", 16, unary},
+          {"add", 6, add},
+          {"multiply", 6, multiply},
+          {"divide", 2, divide},
+          {"select_between", 4, select_between},
+          {"fused", 3, fused},
+          {"broadcast", 4, broadcast},
+          {"cast", 3, cast},
+          {"control_by_value", 1, control_by_value},
+          {"integers", 2, integers},
           {"complex_numbers", 1, complex_numbers}};
 }
 

@@ -48,9 +48,7 @@ void checkpoint_next(Machine& machine) {
   machine.run_next_in_checkpoint(machine.dice().between(1, 6));
 }
 
-void stage(Machine& machine) {
-  begin_stage("stage " + std::to_string(machine.dice().below(4)));
-}
+void stage(Machine& machine) { begin_stage("stage " + std::to_string(machine.dice().below(4))); }
 
 void without_gradient(Machine& machine) {
   const torch::NoGradGuard no_grad;
@@ -92,9 +90,12 @@ void hook(Machine& machine) {
 }  // namespace
 
 std::vector<Operation> structure_operations() {
-  return {{"user_function", 2, user_function}, {"checkpoint_next", 2, checkpoint_next},
-          {"stage", 3, stage},                 {"without_gradient", 1, without_gradient},
-          {"autocast", 1, autocast},           {"repeat_layer", 2, repeat_layer},
+  return {{"user_function", 2, user_function},
+          {"checkpoint_next", 2, checkpoint_next},
+          {"stage", 3, stage},
+          {"without_gradient", 1, without_gradient},
+          {"autocast", 1, autocast},
+          {"repeat_layer", 2, repeat_layer},
           {"hook", 1, hook}};
 }
 

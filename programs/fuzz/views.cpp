@@ -30,24 +30,38 @@ Tensor permuted(Machine& machine, const Tensor& tensor) {
 Tensor one_view(Machine& machine, const Tensor& tensor) {
   const auto dim = some_dim(machine, tensor);
   switch (machine.dice().below(14)) {
-    case 0: return tensor.transpose(0, -1);
-    case 1: return tensor.unsqueeze(dim);
-    case 2: return tensor.squeeze();
-    case 3: return permuted(machine, tensor);
-    case 4: return sliced(machine, tensor);
-    case 5: return tensor.narrow(dim, 0, (tensor.size(dim) + 1) / 2);
-    case 6: return tensor.select(dim, tensor.size(dim) - 1);
-    case 7: return tensor.unsqueeze(0).expand([&] {
-      auto shape = tensor.sizes().vec();
-      shape.insert(shape.begin(), 2);
-      return shape;
-    }());
-    case 8: return tensor.diagonal(0, 0, -1);
-    case 9: return tensor.unfold(dim, std::min<std::int64_t>(2, tensor.size(dim)), 1);
-    case 10: return tensor.movedim(0, -1);
-    case 11: return tensor.view(tensor.sizes());
-    case 12: return tensor.alias();
-    default: return tensor.is_contiguous() ? tensor.view({-1}) : tensor.flatten();
+    case 0:
+      return tensor.transpose(0, -1);
+    case 1:
+      return tensor.unsqueeze(dim);
+    case 2:
+      return tensor.squeeze();
+    case 3:
+      return permuted(machine, tensor);
+    case 4:
+      return sliced(machine, tensor);
+    case 5:
+      return tensor.narrow(dim, 0, (tensor.size(dim) + 1) / 2);
+    case 6:
+      return tensor.select(dim, tensor.size(dim) - 1);
+    case 7:
+      return tensor.unsqueeze(0).expand([&] {
+        auto shape = tensor.sizes().vec();
+        shape.insert(shape.begin(), 2);
+        return shape;
+      }());
+    case 8:
+      return tensor.diagonal(0, 0, -1);
+    case 9:
+      return tensor.unfold(dim, std::min<std::int64_t>(2, tensor.size(dim)), 1);
+    case 10:
+      return tensor.movedim(0, -1);
+    case 11:
+      return tensor.view(tensor.sizes());
+    case 12:
+      return tensor.alias();
+    default:
+      return tensor.is_contiguous() ? tensor.view({-1}) : tensor.flatten();
   }
 }
 
@@ -63,9 +77,15 @@ void parts(Machine& machine) {
   const auto dim = some_dim(machine, tensor);
   std::vector<Tensor> views;
   switch (machine.dice().below(3)) {
-    case 0: views = tensor.chunk(2, dim); break;
-    case 1: views = tensor.split(1, dim); break;
-    default: views = tensor.unbind(dim); break;
+    case 0:
+      views = tensor.chunk(2, dim);
+      break;
+    case 1:
+      views = tensor.split(1, dim);
+      break;
+    default:
+      views = tensor.unbind(dim);
+      break;
   }
   for (std::size_t i = 0; i < std::min<std::size_t>(views.size(), 3); ++i) machine.push(views[i]);
 }
@@ -80,12 +100,15 @@ void reshape(Machine& machine) {
 void copy(Machine& machine) {
   const auto tensor = machine.pick_for_view();
   switch (machine.dice().below(4)) {
-    case 0: return machine.push_writable(tensor.clone());
-    case 1: return machine.push(tensor.contiguous());
-    case 2: return machine.push(tensor.dim() == 4
-                                    ? tensor.contiguous(at::MemoryFormat::ChannelsLast)
-                                    : tensor.clone());
-    default: return machine.push_writable(tensor * 1.0);
+    case 0:
+      return machine.push_writable(tensor.clone());
+    case 1:
+      return machine.push(tensor.contiguous());
+    case 2:
+      return machine.push(tensor.dim() == 4 ? tensor.contiguous(at::MemoryFormat::ChannelsLast)
+                                            : tensor.clone());
+    default:
+      return machine.push_writable(tensor * 1.0);
   }
 }
 
@@ -107,9 +130,10 @@ void complex_view(Machine& machine) {
 }  // namespace
 
 std::vector<Operation> view_operations() {
-  return {{"view", 12, view},       {"view_of_view", 4, view_of_view}, {"parts", 5, parts},
-          {"reshape", 4, reshape},  {"copy", 4, copy},                 {"detach", 1, detach},
-          {"strided", 1, strided},  {"complex_view", 1, complex_view}};
+  return {{"view", 12, view},      {"view_of_view", 4, view_of_view},
+          {"parts", 5, parts},     {"reshape", 4, reshape},
+          {"copy", 4, copy},       {"detach", 1, detach},
+          {"strided", 1, strided}, {"complex_view", 1, complex_view}};
 }
 
 }  // namespace gradrecomp::fuzzing

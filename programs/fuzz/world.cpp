@@ -35,8 +35,8 @@ World::World(std::uint64_t seed)
   channel_bias = parameter("channel_bias", {c}, 0.3);
   gain = parameter("gain", {f}, 0.9);
   scale = parameter("scale", {}, 0.9);
-  for (const auto& shape : std::vector<std::vector<std::int64_t>>{
-           {n, f}, {n, l, f}, {n, c, h, w}, {n, c, l}}) {
+  for (const auto& shape :
+       std::vector<std::vector<std::int64_t>>{{n, f}, {n, l, f}, {n, c, h, w}, {n, c, l}}) {
     inputs.push_back(input(shape));
   }
   running_mean = buffer("running_mean", torch::zeros({c}));

@@ -38,15 +38,15 @@ class World {
 
   Sizes sizes;
   torch::Tensor weight, bias, kernel, kernel_1d, table, channel_gain, channel_bias, gain, scale;
-  std::vector<Named> leaves;    ///< that require a gradient; parameters and inputs
-  std::vector<Named> buffers;   ///< written in place by the program
+  std::vector<Named> leaves;   ///< that require a gradient; parameters and inputs
+  std::vector<Named> buffers;  ///< written in place by the program
   std::vector<torch::Tensor> inputs;
   torch::Tensor running_mean, running_var, counter, memory;
-  torch::Tensor words;          ///< int64 [batch, length], below sizes.words
+  torch::Tensor words;  ///< int64 [batch, length], below sizes.words
   torch::Generator generator;
-  std::vector<torch::Tensor> leaked;  ///< intermediates that left the region by a side door
+  std::vector<torch::Tensor> leaked;   ///< intermediates that left the region by a side door
   bool first_output_is_alone = false;  ///< no view, and no other tensor shares its memory
-  bool nested = true;           ///< whether checkpoint() inside the program checkpoints
+  bool nested = true;                  ///< whether checkpoint() inside the program checkpoints
 
  private:
   torch::Tensor filled(at::IntArrayRef shape, double scale);

@@ -23,7 +23,9 @@ at::Tensor checkpoint_sequential(torch::nn::Sequential& model, std::int64_t segm
   const std::int64_t length = size / segments;
   for (std::int64_t i = 0; i + 1 < segments; ++i) {
     input = checkpoint(
-        [&](at::Tensor x) { return run_children(model, i * length, (i + 1) * length, std::move(x)); },
+        [&](at::Tensor x) {
+          return run_children(model, i * length, (i + 1) * length, std::move(x));
+        },
         std::move(input));
   }
   return run_children(model, (segments - 1) * length, size, std::move(input));

@@ -6,9 +6,10 @@ CheckpointedSequentialImpl::CheckpointedSequentialImpl(torch::nn::Sequential mod
     : torch::nn::Module("gradrecomp::CheckpointedSequential"),
       model_(std::move(model)),
       region_(std::move(options)) {
-  TORCH_CHECK_VALUE(!model_.is_empty() && !model_->is_empty(),
-                    "CheckpointedSequential: model is empty, but must have at least one child. Add ",
-                    "modules before wrapping it.");
+  TORCH_CHECK_VALUE(
+      !model_.is_empty() && !model_->is_empty(),
+      "CheckpointedSequential: model is empty, but must have at least one child. Add ",
+      "modules before wrapping it.");
   for (const auto& child : model_->named_children()) {
     names_.push_back(child.key());
     register_module(child.key(), child.value());

@@ -11,8 +11,8 @@ namespace gradrecomp::plan {
 /// What replays cost as a ratio to the plain step, under one cost model.
 ///
 /// A total adds a millionth of a second ratio, which breaks ties: without it replays that are free
-/// in FLOPs would be wasted. Under FLOPs that is the ratio of bytes moved, which like FLOPs does not
-/// depend on the machine.
+/// in FLOPs would be wasted. Under FLOPs that is the ratio of bytes moved, which like FLOPs does
+/// not depend on the machine.
 class Pricing {
  public:
   Pricing(const Graph& graph, CostModel model)

@@ -45,8 +45,8 @@ Simulator::Simulator(const Graph& graph) : events_(graph.events) {
         {v.bytes, v.producer, v.overwrites, v.must_keep, v.snapshot, v.overwritten_by < 0});
   }
   for (const Op& op : graph.ops) {
-    OpFacts facts{op.transient_bytes, 0, op.replay_seconds, op.flops,
-                  op.bytes_moved,     0, 0, 0, 0, false};
+    OpFacts facts{
+        op.transient_bytes, 0, op.replay_seconds, op.flops, op.bytes_moved, 0, 0, 0, 0, false};
     facts.inputs_begin = static_cast<Index>(op_inputs_.size());
     op_inputs_.insert(op_inputs_.end(), op.inputs.begin(), op.inputs.end());
     facts.inputs_end = static_cast<Index>(op_inputs_.size());

@@ -30,8 +30,7 @@ std::int32_t StepLog::stage(const std::string& name) {
 
 void StepLog::flush() {
   if (outside_.net_bytes != 0 || outside_.peak_bytes != 0) {
-    graph_.events.push_back(
-        {EventKind::outside, -1, outside_.net_bytes, outside_.peak_bytes});
+    graph_.events.push_back({EventKind::outside, -1, outside_.net_bytes, outside_.peak_bytes});
   }
   outside_ = {};
 }

@@ -30,8 +30,7 @@ at::Tensor same_memory(const at::Tensor& tensor) {
 struct Closing : torch::autograd::Function<Closing> {
   static at::Tensor forward(AutogradContext* context, const at::Tensor& output,
                             const std::shared_ptr<ClosedStep>& step) {
-    context->saved_data["step"] =
-        c10::IValue::make_capsule(c10::make_intrusive<StepCapsule>(step));
+    context->saved_data["step"] = c10::IValue::make_capsule(c10::make_intrusive<StepCapsule>(step));
     context->set_materialize_grads(false);
     return same_memory(output);
   }

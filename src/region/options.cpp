@@ -9,9 +9,10 @@ namespace gradrecomp {
 void validate(const Options& options) {
   const int questions = options.max_overhead.has_value() + options.max_peak_bytes.has_value() +
                         !options.policy.empty();
-  TORCH_CHECK_VALUE(questions <= 1, "validate: options name ", questions,
-                    " of max_overhead, max_peak_bytes and policy, but must name at most one. Leave ",
-                    "the others out.");
+  TORCH_CHECK_VALUE(
+      questions <= 1, "validate: options name ", questions,
+      " of max_overhead, max_peak_bytes and policy, but must name at most one. Leave ",
+      "the others out.");
   if (options.max_overhead) {
     TORCH_CHECK_VALUE(std::isfinite(*options.max_overhead) && *options.max_overhead >= 0,
                       "validate: max_overhead is ", *options.max_overhead,
@@ -24,7 +25,8 @@ void validate(const Options& options) {
   TORCH_CHECK_VALUE(options.window_bytes > 0, "validate: window_bytes is ", options.window_bytes,
                     ", but must be positive. Pass a number of bytes.");
   TORCH_CHECK_VALUE(options.verify_interval_steps > 0, "validate: verify_interval_steps is ",
-                    options.verify_interval_steps, ", but must be positive. Pass a number of steps, ",
+                    options.verify_interval_steps,
+                    ", but must be positive. Pass a number of steps, ",
                     "or set verify to Verify::never.");
   if (options.policy.empty()) return;
   try {

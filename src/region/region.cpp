@@ -16,13 +16,15 @@ Region::Region(Options options) : session_(std::make_shared<Session>(std::move(o
 bool Region::has_plan() const { return session_->active() != nullptr; }
 
 const plan::Plan& Region::plan() const {
-  TORCH_CHECK(has_plan(), "Region::plan: the region has no plan, but must have one. Run a step and ",
+  TORCH_CHECK(has_plan(),
+              "Region::plan: the region has no plan, but must have one. Run a step and ",
               "its backward first.");
   return session_->active()->plan;
 }
 
 const plan::Graph& Region::graph() const {
-  TORCH_CHECK(has_plan(), "Region::graph: the region has no profile, but must have one. Run a step ",
+  TORCH_CHECK(has_plan(),
+              "Region::graph: the region has no profile, but must have one. Run a step ",
               "and its backward first.");
   return session_->active()->graph;
 }

@@ -50,7 +50,7 @@ class Session {
   [[nodiscard]] bool due_for_verification() const;
   [[nodiscard]] plan::Plan make_plan(const plan::Graph& graph) const;
 
-  static constexpr std::size_t kMaxPlans = 16;      // least recently made ones go first
+  static constexpr std::size_t kMaxPlans = 16;        // least recently made ones go first
   static constexpr std::int64_t kMaxMissesInRow = 4;  // then sequences are taken for ever-changing
 
   Options options_;

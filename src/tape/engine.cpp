@@ -72,7 +72,8 @@ Engine& recording_engine() {
 
 void register_fallback() {
   const bool taken = c10::Dispatcher::singleton().hasBackendFallbackForDispatchKey(kKey);
-  TORCH_CHECK(!taken, "gradrecomp::Region: dispatch key Fake is taken by another library, but must ",
+  TORCH_CHECK(!taken,
+              "gradrecomp::Region: dispatch key Fake is taken by another library, but must ",
               "be free for the recorder. Do not load that library (torchdistx?) in this process.");
   static torch::Library library(torch::Library::IMPL, "_", kKey, __FILE__, __LINE__);
   library.fallback(torch::CppFunction::makeFromBoxedFunction<&record_fallback>());

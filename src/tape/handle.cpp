@@ -37,13 +37,13 @@ void Handle::check_version() const {
   const auto version = version_counter_.current_version();
   if (version == saved_version_) return;
   const OpId producer = tape_->values()[value_].producer;
-  TORCH_CHECK(false, "one of the variables needed for gradient computation has been modified by an ",
-              "inplace operation: [", c10::toString(geometry_.scalar_type()), " ", geometry_.sizes(),
-              "]",
-              producer < 0 ? std::string()
-                           : ", made by " + tape_->ops()[producer].handle.schema().name() + ",",
-              " is at version ", version, "; expected version ", saved_version_,
-              " instead. Hint: replace the in-place operation by one that makes a new tensor.");
+  TORCH_CHECK(
+      false, "one of the variables needed for gradient computation has been modified by an ",
+      "inplace operation: [", c10::toString(geometry_.scalar_type()), " ", geometry_.sizes(), "]",
+      producer < 0 ? std::string()
+                   : ", made by " + tape_->ops()[producer].handle.schema().name() + ",",
+      " is at version ", version, "; expected version ", saved_version_,
+      " instead. Hint: replace the in-place operation by one that makes a new tensor.");
 }
 
 }  // namespace gradrecomp::tape

@@ -21,12 +21,24 @@ constexpr std::array<std::string_view, 7> kUninitialized = {
     "aten::empty_permuted", "aten::new_empty_strided", "aten::empty_quantized"};
 
 // These write in place and do not read what they write to, which may be less than all of it.
-constexpr std::array<std::string_view, 18> kFills = {
-    "aten::copy_",        "aten::fill_",         "aten::zero_",       "aten::bernoulli_",
-    "aten::normal_",      "aten::uniform_",      "aten::random_",     "aten::exponential_",
-    "aten::cauchy_",      "aten::log_normal_",   "aten::geometric_",  "aten::index_put_",
-    "aten::_index_put_impl_", "aten::index_copy_", "aten::index_fill_", "aten::masked_fill_",
-    "aten::scatter_",     "aten::rrelu_with_noise"};
+constexpr std::array<std::string_view, 18> kFills = {"aten::copy_",
+                                                     "aten::fill_",
+                                                     "aten::zero_",
+                                                     "aten::bernoulli_",
+                                                     "aten::normal_",
+                                                     "aten::uniform_",
+                                                     "aten::random_",
+                                                     "aten::exponential_",
+                                                     "aten::cauchy_",
+                                                     "aten::log_normal_",
+                                                     "aten::geometric_",
+                                                     "aten::index_put_",
+                                                     "aten::_index_put_impl_",
+                                                     "aten::index_copy_",
+                                                     "aten::index_fill_",
+                                                     "aten::masked_fill_",
+                                                     "aten::scatter_",
+                                                     "aten::rrelu_with_noise"};
 
 // These give a tensor another storage or a storage another size.
 constexpr std::array<std::string_view, 4> kStorageChanging = {"aten::set_", "aten::resize_",
@@ -96,7 +108,8 @@ std::unique_ptr<const OpTraits> read_traits(const c10::OperatorHandle& op) {
 }  // namespace
 
 const OpTraits& traits_of(const c10::OperatorHandle& op) {
-  thread_local ska::flat_hash_map<const c10::FunctionSchema*, std::unique_ptr<const OpTraits>> table;
+  thread_local ska::flat_hash_map<const c10::FunctionSchema*, std::unique_ptr<const OpTraits>>
+      table;
   auto& entry = table[&op.schema()];
   if (!entry) entry = read_traits(op);
   return *entry;

@@ -133,9 +133,8 @@ void Recorder::read_arguments(Draft& draft, const torch::jit::Stack& stack) {
   draft.op.arguments.reserve(count);
   draft.op.reads.reserve(4);
   const int training = draft.traits.training_argument;
-  draft.updates_statistics =
-      !draft.traits.running_statistics.empty() &&
-      (training < 0 || stack[stack.size() - count + training].toBool());
+  draft.updates_statistics = !draft.traits.running_statistics.empty() &&
+                             (training < 0 || stack[stack.size() - count + training].toBool());
   for (std::size_t i = 0; i < count; ++i) {
     read_argument(draft, static_cast<std::int16_t>(i), stack[stack.size() - count + i]);
   }
@@ -193,8 +192,8 @@ void Recorder::read_tensor(Draft& draft, const at::Tensor& tensor, std::int16_t 
     if (draft.updates_statistics && optional && !updated) return;
     scratch = draft.updates_statistics && !updated;
   }
-  const bool constant = tensor.unsafeGetTensorImpl()->is_wrapped_number() &&
-                        tensor.is_cpu() && tape_->find(tensor.storage().unsafeGetStorageImpl()) < 0;
+  const bool constant = tensor.unsafeGetTensorImpl()->is_wrapped_number() && tensor.is_cpu() &&
+                        tape_->find(tensor.storage().unsafeGetStorageImpl()) < 0;
   const bool written = (traits.writes[argument] != 0 || updated) && !scratch;
   Read& read = draft.op.reads.emplace_back();
   read.value = constant ? tape_->add_constant(tensor) : tape_->read(tensor);

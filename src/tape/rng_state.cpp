@@ -17,8 +17,8 @@ RngState::RngState(const at::Generator& generator) : generator_(generator) {
   const std::lock_guard<std::mutex> lock(generator_.mutex());
   if (generator_.device().is_cpu()) {
     auto* cpu = generator_.get<at::CPUGeneratorImpl>();
-    twister_ = std::make_unique<Twister>(Twister{
-        cpu->engine(), cpu->next_float_normal_sample(), cpu->next_double_normal_sample()});
+    twister_ = std::make_unique<Twister>(
+        Twister{cpu->engine(), cpu->next_float_normal_sample(), cpu->next_double_normal_sample()});
     return;
   }
   seed_ = generator_.current_seed();

@@ -146,7 +146,8 @@ void Sweep::visit(ValueId id, std::vector<ValueId>& pending) {
     return;
   }
   const bool can_replay = value.producer >= 0 && tape_.ops_[value.producer].replayable;
-  TORCH_CHECK(can_replay, "Sweep::visit: value ", id, " is neither live nor replayable, but must be ",
+  TORCH_CHECK(can_replay, "Sweep::visit: value ", id,
+              " is neither live nor replayable, but must be ",
               "one of them. GradRecomp bug, please report.");
   pending.push_back(id);
 }
@@ -236,8 +237,8 @@ void Sweep::settle(const Op& op, const Stack& returns) {
       }
     } else {
       const auto& returned = returns[result.output];
-      tensor = result.element < 0 ? returned.toTensor()
-                                  : returned.toTensorList().get(result.element);
+      tensor =
+          result.element < 0 ? returned.toTensor() : returned.toTensorList().get(result.element);
       storage = tensor.storage();
     }
     TORCH_CHECK(static_cast<std::int64_t>(storage.nbytes()) == tape_.values_[result.value].bytes,

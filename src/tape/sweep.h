@@ -48,7 +48,7 @@ class Sweep {
   bool verifying_ = false;
   std::vector<OpId> ops_;
   std::vector<ValueId> visited_;
-  std::vector<c10::Storage> borrowed_;    // alive elsewhere; held so that they outlive the sweep
+  std::vector<c10::Storage> borrowed_;  // alive elsewhere; held so that they outlive the sweep
   std::vector<std::pair<ValueId, c10::Storage>> written_;  // storages the present op writes
 };
 

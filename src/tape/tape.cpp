@@ -244,13 +244,14 @@ void Tape::check_unmodified(ValueId id, const Op& reader) const {
   const bool own_storage = value.hold == Hold::cached || value.snapshot;
   if (!sealed_ || own_storage || !value.version_counter.enabled()) return;
   const auto version = value.version_counter.current_version();
-  TORCH_CHECK(version == value.sealed_version,
-              "one of the variables needed for gradient computation has been modified by an inplace "
-              "operation: an input of ",
-              reader.handle.schema().name(), " of ", value.bytes, " bytes is at version ", version,
-              "; expected version ", value.sealed_version,
-              " instead. GradRecomp needs it to rematerialize a dropped value. Modify it after "
-              "backward, or keep that value.");
+  TORCH_CHECK(
+      version == value.sealed_version,
+      "one of the variables needed for gradient computation has been modified by an inplace "
+      "operation: an input of ",
+      reader.handle.schema().name(), " of ", value.bytes, " bytes is at version ", version,
+      "; expected version ", value.sealed_version,
+      " instead. GradRecomp needs it to rematerialize a dropped value. Modify it after "
+      "backward, or keep that value.");
 }
 
 c10::Storage Tape::materialize(ValueId handle) {
@@ -260,8 +261,8 @@ c10::Storage Tape::materialize(ValueId handle) {
   if (auto storage = live_storage(id)) return storage;
   // A value the program still holds but modified is read as it is: autograd's own version check
   // has passed, so plain training would read it too.
-  if (auto storage = values_[id].owner.lock(); storage && values_[id].hold == Hold::none &&
-                                               values_[id].overwritten_by < 0) {
+  if (auto storage = values_[id].owner.lock();
+      storage && values_[id].hold == Hold::none && values_[id].overwritten_by < 0) {
     return c10::Storage(std::move(storage));
   }
   return Sweep(*this).run(id);

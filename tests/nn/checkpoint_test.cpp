@@ -19,8 +19,8 @@ TEST(Checkpoint, SeveralInputsAndATupleOfOutputs) {
     return std::make_tuple(a.exp() * b.tanh(), std::vector<at::Tensor>{b.sin()}, 3);
   };
   const auto gradients = [&](auto outputs) {
-    return torch::autograd::grad(
-        {std::get<0>(outputs).sum() + std::get<1>(outputs)[0].cos().sum()}, {x, y});
+    return torch::autograd::grad({std::get<0>(outputs).sum() + std::get<1>(outputs)[0].cos().sum()},
+                                 {x, y});
   };
   const auto plain = gradients(body(x, y));
   auto outputs = checkpoint(body, x, y);
@@ -53,7 +53,8 @@ TEST(Checkpoint, RetainsNothingOfTheInside) {
 
 TEST(CheckpointSequential, EqualsThePlainModelForEveryNumberOfSegments) {
   torch::manual_seed(2);
-  nn::Sequential model(nn::Linear(4, 8), nn::Tanh(), nn::Linear(8, 8), nn::GELU(), nn::Linear(8, 2));
+  nn::Sequential model(nn::Linear(4, 8), nn::Tanh(), nn::Linear(8, 8), nn::GELU(),
+                       nn::Linear(8, 2));
   auto x = torch::randn({3, 4}).requires_grad_();
   const auto plain = torch::autograd::grad({model->forward(x).sin().sum()}, {x})[0];
   for (int segments = 1; segments <= 5; ++segments) {

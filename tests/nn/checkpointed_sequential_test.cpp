@@ -86,7 +86,8 @@ TEST(CheckpointedSequential, I1ConvertsToAnotherDtypeAndBack) {
 }
 
 TEST(CheckpointedSequential, I2ParameterHooksFireOnceInReverseLayerOrder) {
-  nn::Sequential model(nn::Linear(4, 4), nn::Tanh(), nn::Linear(4, 4), nn::Tanh(), nn::Linear(4, 4));
+  nn::Sequential model(nn::Linear(4, 4), nn::Tanh(), nn::Linear(4, 4), nn::Tanh(),
+                       nn::Linear(4, 4));
   CheckpointedSequential net(model, Options{.policy = "drop_all"});
   std::vector<std::string> order;
   for (auto& parameter : net->named_parameters()) {
@@ -144,7 +145,8 @@ TEST(CheckpointedSequential, I3NestedSequentialIsOneStageAndKeepsItsNames) {
 }
 
 TEST(CheckpointedSequential, ReportsNameEveryStage) {
-  nn::Sequential model({{"first", nn::AnyModule(nn::Linear(4, 4))}, {"act", nn::AnyModule(nn::Tanh())}});
+  nn::Sequential model(
+      {{"first", nn::AnyModule(nn::Linear(4, 4))}, {"act", nn::AnyModule(nn::Tanh())}});
   CheckpointedSequential net(model, Options{.policy = "every_1"});
   EXPECT_THAT(net->brief_report(), ::testing::HasSubstr("no plan yet"));
   net->forward(torch::randn({2, 4})).sum().backward();

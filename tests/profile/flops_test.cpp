@@ -37,7 +37,10 @@ TEST(Flops, MatrixProductsCountTwoPerMultiplyAdd) {
 }
 
 TEST(Flops, LinearOnBatchesOfRows) {
-  EXPECT_EQ(flops_in([] { F::linear(leaf({2, 3, 4}), leaf({5, 4}), leaf({5})); }), (Flops{240, 480}));
+  EXPECT_EQ(flops_in([] {
+              F::linear(leaf({2, 3, 4}), leaf({5, 4}), leaf({5}));
+            }),
+            (Flops{240, 480}));
 }
 
 TEST(Flops, OperandWithoutGradientHalvesBackward) {
@@ -48,13 +51,17 @@ TEST(Flops, ConvolutionWithStrideAndGroups) {
   // Output [2, 6, 4, 4]; each element meets 4 / 2 channels of a 3 x 3 filter.
   const auto options = F::Conv2dFuncOptions().stride(2).padding(1).groups(2);
   const double forward = 2.0 * (2 * 6 * 4 * 4) * (2 * 9);
-  EXPECT_EQ(flops_in([&] { F::conv2d(leaf({2, 4, 8, 8}), leaf({6, 2, 3, 3}), options); }),
+  EXPECT_EQ(flops_in([&] {
+              F::conv2d(leaf({2, 4, 8, 8}), leaf({6, 2, 3, 3}), options);
+            }),
             (Flops{forward, 2 * forward}));
 }
 
 TEST(Flops, TransposedConvolutionCountsInputElements) {
   const double forward = 2.0 * (1 * 4 * 5 * 5) * (6 * 9);
-  EXPECT_EQ(flops_in([&] { F::conv_transpose2d(leaf({1, 4, 5, 5}), leaf({4, 6, 3, 3})); }).forward,
+  EXPECT_EQ(flops_in([&] {
+              F::conv_transpose2d(leaf({1, 4, 5, 5}), leaf({4, 6, 3, 3}));
+            }).forward,
             forward);
 }
 

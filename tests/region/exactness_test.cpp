@@ -66,10 +66,11 @@ TEST(Exactness, E1MlpUnderEveryPolicyAndBudget) {
 
 TEST(Exactness, E1CnnUnderEveryPolicy) {
   expect_exact([] {
-    return sequential(nn::Sequential(nn::Conv2d(nn::Conv2dOptions(3, 8, 3).padding(1)), nn::ReLU(),
-                                     nn::Conv2d(nn::Conv2dOptions(8, 8, 3).stride(2)), nn::Sigmoid(),
-                                     nn::MaxPool2d(2), nn::Flatten(), nn::Linear(72, 5)),
-                      {2, 3, 14, 14});
+    return sequential(
+        nn::Sequential(nn::Conv2d(nn::Conv2dOptions(3, 8, 3).padding(1)), nn::ReLU(),
+                       nn::Conv2d(nn::Conv2dOptions(8, 8, 3).stride(2)), nn::Sigmoid(),
+                       nn::MaxPool2d(2), nn::Flatten(), nn::Linear(72, 5)),
+        {2, 3, 14, 14});
   });
 }
 
@@ -81,8 +82,12 @@ TEST(Exactness, E2ResNet) {
 
 TEST(Exactness, E2Bert) {
   expect_exact([] {
-    models::BertOptions options{.vocab_size = 50, .hidden_size = 16, .num_layers = 3,
-                                .num_heads = 2, .intermediate_size = 32, .max_positions = 16};
+    models::BertOptions options{.vocab_size = 50,
+                                .hidden_size = 16,
+                                .num_layers = 3,
+                                .num_heads = 2,
+                                .intermediate_size = 32,
+                                .max_positions = 16};
     return staged(models::BertModel(options), [] { return torch::randint(0, 50, {2, 12}); });
   });
 }
@@ -238,8 +243,8 @@ TEST(Exactness, E13AccumulationOverMicroBatches) {
   const auto plain = accumulate(forward, model);
   model->zero_grad();
   Region region({.policy = "drop_all"});
-  const auto wrapped = accumulate(
-      [&](const Tensors& x) { return region.run([&] { return forward(x); }); }, model);
+  const auto wrapped =
+      accumulate([&](const Tensors& x) { return region.run([&] { return forward(x); }); }, model);
   EXPECT_TRUE(same_bits(plain, wrapped));
   EXPECT_GT(region.last_step().num_replayed_ops, 0);
 }
@@ -273,7 +278,9 @@ TEST(Exactness, E16CellInALoopWithSharedWeights) {
                      }
                      return Tensors{hidden};
                    },
-                   [] { return Tensors{torch::randn({5, 3, 4}).requires_grad_()}; }};
+                   [] {
+                     return Tensors{torch::randn({5, 3, 4}).requires_grad_()};
+                   }};
   });
 }
 
@@ -287,14 +294,16 @@ TEST(Exactness, E16LstmAndGruModules) {
                      auto hidden = std::get<0>(lstm->forward(inputs[0]));
                      return Tensors{std::get<0>(gru->forward(hidden.tanh()))};
                    },
-                   [] { return Tensors{torch::randn({7, 2, 4}).requires_grad_()}; }};
+                   [] {
+                     return Tensors{torch::randn({7, 2, 4}).requires_grad_()};
+                   }};
   });
 }
 
 TEST(Exactness, E17FrozenInputAndFrozenWeights) {
   expect_exact([] {
-    auto program = sequential(nn::Sequential(nn::Linear(6, 6), nn::Tanh(), nn::Linear(6, 6), nn::GELU()),
-                              {4, 6});
+    auto program = sequential(
+        nn::Sequential(nn::Linear(6, 6), nn::Tanh(), nn::Linear(6, 6), nn::GELU()), {4, 6});
     program.module->parameters()[0].requires_grad_(false);
     program.inputs = [] { return Tensors{torch::randn({4, 6})}; };
     return program;
@@ -347,7 +356,9 @@ TEST(Exactness, E19InPlaceChainsAndSliceWrites) {
                      torch::relu_(view.mul_(1.5));
                      return Tensors{view};
                    },
-                   [] { return Tensors{torch::randn({2, 2, 5, 5}).requires_grad_()}; }};
+                   [] {
+                     return Tensors{torch::randn({2, 2, 5, 5}).requires_grad_()};
+                   }};
   });
 }
 
@@ -383,7 +394,8 @@ struct Cube : torch::autograd::Function<Cube> {
 
 TEST(Exactness, E21UsersOwnAutogradFunction) {
   expect_exact([] {
-    return function([](const Tensors& x) { return Tensors{Cube::apply(x[0].sin()).tanh()}; }, {3, 3});
+    return function([](const Tensors& x) { return Tensors{Cube::apply(x[0].sin()).tanh()}; },
+                    {3, 3});
   });
 }
 
@@ -391,21 +403,24 @@ TEST(Exactness, E21IndexingSortingAndLists) {
   expect_exact([] {
     auto module = std::make_shared<nn::Module>();
     auto table = module->register_module("table", nn::Embedding(10, 6));
-    return Program{module,
-                   [table](const Tensors& inputs) mutable {
-                     const auto& x = inputs[0];
-                     const auto words = table->forward(torch::tensor({1, 3, 3, 9}));
-                     auto mixed = torch::cat({x.tanh(), words}, 0).exp().unbind(0);
-                     auto stacked = torch::stack(mixed, 1).sin();
-                     auto top = std::get<0>(stacked.topk(3, 0));
-                     auto sorted = std::get<0>(stacked.sort(1)).tanh();
-                     auto put = torch::zeros({6, 8}).index_put({torch::tensor({0, 2})}, stacked[0]);
-                     auto scattered = torch::zeros({6, 8}).scatter_add(
-                         0, torch::zeros({2, 8}, torch::kLong), stacked.slice(0, 0, 2).cos());
-                     auto picked = stacked.index({torch::tensor({0, 0, 5}), torch::tensor({1, 2, 3})});
-                     return Tensors{top, sorted, put.exp(), scattered, picked.exp()};
-                   },
-                   [] { return Tensors{torch::randn({4, 6}).requires_grad_()}; }};
+    return Program{
+        module,
+        [table](const Tensors& inputs) mutable {
+          const auto& x = inputs[0];
+          const auto words = table->forward(torch::tensor({1, 3, 3, 9}));
+          auto mixed = torch::cat({x.tanh(), words}, 0).exp().unbind(0);
+          auto stacked = torch::stack(mixed, 1).sin();
+          auto top = std::get<0>(stacked.topk(3, 0));
+          auto sorted = std::get<0>(stacked.sort(1)).tanh();
+          auto put = torch::zeros({6, 8}).index_put({torch::tensor({0, 2})}, stacked[0]);
+          auto scattered = torch::zeros({6, 8}).scatter_add(0, torch::zeros({2, 8}, torch::kLong),
+                                                            stacked.slice(0, 0, 2).cos());
+          auto picked = stacked.index({torch::tensor({0, 0, 5}), torch::tensor({1, 2, 3})});
+          return Tensors{top, sorted, put.exp(), scattered, picked.exp()};
+        },
+        [] {
+          return Tensors{torch::randn({4, 6}).requires_grad_()};
+        }};
   });
 }
 
@@ -440,7 +455,9 @@ TEST(Exactness, E22SkipsOfAUNet) {
                      x = at::upsample_nearest2d(x, {8, 8});
                      return Tensors{up->forward(torch::cat({skip, x}, 1)).tanh()};
                    },
-                   [] { return Tensors{torch::randn({2, 2, 8, 8}).requires_grad_()}; }};
+                   [] {
+                     return Tensors{torch::randn({2, 2, 8, 8}).requires_grad_()};
+                   }};
   });
 }
 

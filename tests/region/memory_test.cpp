@@ -24,7 +24,8 @@ class Memory : public ::testing::Test {
 };
 
 void preallocate_gradients(nn::Module& module) {
-  for (auto& parameter : module.parameters()) parameter.mutable_grad() = torch::zeros_like(parameter);
+  for (auto& parameter : module.parameters())
+    parameter.mutable_grad() = torch::zeros_like(parameter);
 }
 
 // Measured activation peak of one step.
@@ -77,8 +78,12 @@ TEST_F(Memory, M3PredictedPeakIsExactWithoutPreallocatedGradients) {
 
 TEST_F(Memory, M3AndM9PredictedPeakAndReplaysOfABertAreExact) {
   torch::manual_seed(1);
-  const models::BertOptions options{.vocab_size = 50, .hidden_size = 32, .num_layers = 4,
-                                    .num_heads = 2, .intermediate_size = 64, .max_positions = 32};
+  const models::BertOptions options{.vocab_size = 50,
+                                    .hidden_size = 32,
+                                    .num_layers = 4,
+                                    .num_heads = 2,
+                                    .intermediate_size = 64,
+                                    .max_positions = 32};
   expect_predicted_peaks(models::BertModel(options), torch::randint(0, 50, {2, 24}), true);
 }
 
@@ -241,7 +246,8 @@ TEST_F(Memory, M10FirstStepStaysFarBelowThePlainPeak) {
   const auto first = peak_of([&] { return region.run(forward).sum(); });
   const auto second = peak_of([&] { return region.run(forward).sum(); });
   EXPECT_LT(second, plain);
-  EXPECT_EQ(first, second) << "the first step runs under the plan that keeps every stage's boundary";
+  EXPECT_EQ(first, second)
+      << "the first step runs under the plan that keeps every stage's boundary";
 }
 
 TEST_F(Memory, M11ViewsOfOneStorageAreCountedOnce) {

@@ -166,7 +166,8 @@ TEST(Robustness, R3OpWhoseReplayDiffersIsFoundKeptAndNamedOnce) {
 
 TEST(Robustness, VerificationComesAgainEveryNSteps) {
   auto x = torch::randn({4}).requires_grad_();
-  Region region({.policy = "drop_all", .verify = Verify::every_n_steps, .verify_interval_steps = 3});
+  Region region(
+      {.policy = "drop_all", .verify = Verify::every_n_steps, .verify_interval_steps = 3});
   std::vector<bool> profiled;
   for (int step = 0; step < 7; ++step) {
     region.run([&] { return x.exp().sin().sum(); }).backward();
@@ -263,7 +264,8 @@ TEST(Robustness, R7OptionsAreValidatedWhenSet) {
   const auto message = [](Options options) { return message_of([&] { Region region(options); }); };
   EXPECT_THAT(message({.max_overhead = -0.1}), HasSubstr("max_overhead is -0.1, but must be"));
   EXPECT_THAT(message({.max_overhead = NAN}), HasSubstr("max_overhead is nan"));
-  EXPECT_THAT(message({.max_peak_bytes = 0}), HasSubstr("max_peak_bytes is 0, but must be positive"));
+  EXPECT_THAT(message({.max_peak_bytes = 0}),
+              HasSubstr("max_peak_bytes is 0, but must be positive"));
   EXPECT_THAT(message({.max_overhead = 0.1, .max_peak_bytes = 5}), HasSubstr("at most one"));
   EXPECT_THAT(message({.policy = "keep_some"}), HasSubstr("keep_some"));
   EXPECT_THAT(message({.window_bytes = 0}), HasSubstr("window_bytes is 0"));
@@ -303,7 +305,9 @@ TEST(Robustness, P5ProfilingChangesNoParameterBufferRandomStateOrGradient) {
                    [model](const std::vector<at::Tensor>& x) mutable {
                      return std::vector<at::Tensor>{model->forward(x[0])};
                    },
-                   [] { return std::vector<at::Tensor>{torch::randn({6, 4})}; }};
+                   [] {
+                     return std::vector<at::Tensor>{torch::randn({6, 4})};
+                   }};
   };
   // One byte per window: every op is verified by itself.
   for (const std::int64_t window_bytes : {std::int64_t{1}, std::int64_t{1} << 30}) {

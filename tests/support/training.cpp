@@ -25,11 +25,13 @@ at::Tensor loss_of(const std::vector<at::Tensor>& outputs) {
   return loss;
 }
 
-void note_gradients(StepState& state, const Program& program, const std::vector<at::Tensor>& inputs) {
+void note_gradients(StepState& state, const Program& program,
+                    const std::vector<at::Tensor>& inputs) {
   for (const auto& parameter : program.module->named_parameters()) {
     note(state, "gradient of " + parameter.key(), parameter.value().grad());
   }
-  for (const auto& buffer : program.module->named_buffers()) note(state, buffer.key(), buffer.value());
+  for (const auto& buffer : program.module->named_buffers())
+    note(state, buffer.key(), buffer.value());
   for (const auto& input : inputs) {
     if (input.requires_grad()) note(state, "gradient of an input", input.grad());
   }
@@ -117,7 +119,8 @@ std::int64_t expect_same_training(const std::function<Program()>& make,
 
 std::vector<Options> every_policy() {
   std::vector<Options> options;
-  for (const char* policy : {"keep_all", "drop_all", "every_1", "every_2", "sqrt_n", "pointwise_only"}) {
+  for (const char* policy :
+       {"keep_all", "drop_all", "every_1", "every_2", "sqrt_n", "pointwise_only"}) {
     options.push_back({.policy = policy});
   }
   for (const double budget : {0.0, 0.1, 0.5, 1.0}) {

@@ -135,7 +135,8 @@ TEST(Recorder, ListsOfTensorsAndUndefinedTensorsAreReplayed) {
   const auto body = [&] {
     const c10::List<std::optional<at::Tensor>> indices(
         {std::optional<at::Tensor>(), std::optional<at::Tensor>(torch::tensor({2, 0}))});
-    auto picked = torch::cat({x.exp(), x.sin()}).index({torch::indexing::Slice(), torch::tensor({2, 0})});
+    auto picked =
+        torch::cat({x.exp(), x.sin()}).index({torch::indexing::Slice(), torch::tensor({2, 0})});
     return at::index(torch::stack({picked, picked.cos()}), indices).tanh().sum();
   };
   const auto plain = torch::autograd::grad({body()}, {x})[0];

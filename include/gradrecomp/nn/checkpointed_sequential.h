@@ -69,8 +69,8 @@ class CheckpointedSequential : public torch::nn::ModuleHolder<CheckpointedSequen
 
   // Spelled out so that braces around the options find their type.
   explicit CheckpointedSequential(torch::nn::Sequential model, Options options = {})
-      : ModuleHolder(std::make_shared<CheckpointedSequentialImpl>(std::move(model),
-                                                                  std::move(options))) {}
+      : ModuleHolder(
+            std::make_shared<CheckpointedSequentialImpl>(std::move(model), std::move(options))) {}
 };
 
 }  // namespace gradrecomp

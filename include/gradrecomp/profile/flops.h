@@ -11,7 +11,8 @@ struct Flops {
   bool operator==(const Flops&) const = default;
 };
 
-/// FLOPs of a recorded op, from its shapes: convolution, GEMM, attention and RNN layers; the rest 0.
+/// FLOPs of a recorded op, from its shapes: convolution, GEMM, attention and RNN layers; the rest
+/// 0.
 ///
 /// Source: the counting rules of torch.utils.flop_counter.
 Flops flops_of(const tape::Op& op, const tape::Tape& tape);

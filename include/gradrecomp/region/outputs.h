@@ -24,7 +24,7 @@ void for_each_tensor(at::Tensor& tensor, Visit&& visit) {
 }
 
 template <typename T, typename Visit>
-  requires detail::holds_no_tensor<T>
+requires detail::holds_no_tensor<T>
 void for_each_tensor(T& /*number*/, Visit&& /*visit*/) {}
 
 template <typename T, typename Visit>

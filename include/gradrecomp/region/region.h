@@ -18,9 +18,9 @@ class Step;
 
 /// What the last step through a region did.
 struct StepReport {
-  bool profiled = false;       ///< it ran without a plan, and was logged to make one
-  bool followed_plan = false;  ///< its whole op sequence was the plan's
-  std::int64_t num_ops = 0;    ///< recorded
+  bool profiled = false;              ///< it ran without a plan, and was logged to make one
+  bool followed_plan = false;         ///< its whole op sequence was the plan's
+  std::int64_t num_ops = 0;           ///< recorded
   std::int64_t num_replayed_ops = 0;  ///< replays in its backward, once that has ended
   double replay_seconds = 0;
 };

@@ -17,7 +17,7 @@ struct StageRow {
   std::int64_t output_bytes = 0;  ///< of its values that later stages read
   double forward_flops = 0;
   double forward_seconds = 0;
-  double replay_seconds = 0;      ///< of running all its ops once more
+  double replay_seconds = 0;  ///< of running all its ops once more
   bool operator==(const StageRow&) const = default;
 };
 

@@ -25,7 +25,7 @@ struct Read {
   std::int32_t element = -1;  ///< position in a tensor list; -1: the argument is one tensor
   bool written = false;       ///< the operator wrote it in place
   bool requires_grad = false;
-  bool scratch = false;       ///< written behind the schema's back: replay hands it a clone
+  bool scratch = false;  ///< written behind the schema's back: replay hands it a clone
   Geometry geometry;
 };
 
@@ -34,7 +34,7 @@ struct Result {
   ValueId value = -1;
   std::int16_t output = -1;  ///< position among the returns; -1: written in place, see `read`
   std::int32_t element = -1;
-  std::int32_t read = -1;    ///< position in Op::reads of the written argument
+  std::int32_t read = -1;  ///< position in Op::reads of the written argument
 };
 
 /// One recorded operator call, enough to run it again. Holds no tensor that has a grad_fn.
@@ -43,9 +43,9 @@ struct Op {
       : handle(op), keys(below), dispatch_state(c10::impl::tls_local_dispatch_key_set()) {}
 
   c10::OperatorHandle handle;
-  c10::DispatchKeySet keys;          ///< below the recorder
+  c10::DispatchKeySet keys;                       ///< below the recorder
   c10::impl::LocalDispatchKeySet dispatch_state;  ///< of the recording thread, autocast included
-  std::vector<c10::IValue> arguments;  ///< tensors taken out
+  std::vector<c10::IValue> arguments;             ///< tensors taken out
   std::vector<Read> reads;
   std::vector<Result> results;
   std::unique_ptr<const RngState> rng;  ///< before the call; null if nothing was drawn

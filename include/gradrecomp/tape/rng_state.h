@@ -1,7 +1,7 @@
 #pragma once
 
-#include <ATen/core/Generator.h>
 #include <ATen/CPUGeneratorImpl.h>
+#include <ATen/core/Generator.h>
 
 #include <memory>
 #include <optional>

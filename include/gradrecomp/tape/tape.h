@@ -37,25 +37,25 @@ enum class Hold : std::uint8_t {
 struct Value {
   /// The storage, whoever holds it. Also keeps its address from being used again.
   c10::weak_intrusive_ptr<c10::StorageImpl> owner{c10::intrusive_ptr<c10::StorageImpl>()};
-  c10::Storage storage;    ///< the tape's own hold; empty if `hold` is none
+  c10::Storage storage;  ///< the tape's own hold; empty if `hold` is none
   c10::VariableVersion version_counter;
   std::uint32_t sealed_version = 0;
   std::int64_t bytes = 0;
-  OpId producer = -1;            ///< -1: external
-  ValueId overwrites = -1;       ///< the value whose storage it took over
+  OpId producer = -1;       ///< -1: external
+  ValueId overwrites = -1;  ///< the value whose storage it took over
   ValueId overwritten_by = -1;
   std::int32_t num_handles = 0;
-  std::int32_t num_wanted = 0;   ///< handles, and wanted ops that read it
-  std::int32_t num_reads = 0;    ///< by recorded ops
-  std::int32_t num_uses = 0;     ///< reads left in the present replay sweep
-  std::int32_t sweep = 0;        ///< last replay sweep that visited it
-  c10::Storage temporary;        ///< made in the present replay sweep
+  std::int32_t num_wanted = 0;  ///< handles, and wanted ops that read it
+  std::int32_t num_reads = 0;   ///< by recorded ops
+  std::int32_t num_uses = 0;    ///< reads left in the present replay sweep
+  std::int32_t sweep = 0;       ///< last replay sweep that visited it
+  c10::Storage temporary;       ///< made in the present replay sweep
   Hold hold = Hold::none;
   bool external = false;
-  bool uninitialized = false;    ///< made by an empty-like op and not written yet
-  bool must_keep = false;        ///< is a source, or would be if the program let go of it
-  bool lost = false;             ///< cannot be made again and is not held
-  bool snapshot = false;         ///< cloned when overwritten, because its content is a source
+  bool uninitialized = false;  ///< made by an empty-like op and not written yet
+  bool must_keep = false;      ///< is a source, or would be if the program let go of it
+  bool lost = false;           ///< cannot be made again and is not held
+  bool snapshot = false;       ///< cloned when overwritten, because its content is a source
 };
 
 /// The recorded operators of one step's region, and the values between them.
