@@ -35,7 +35,7 @@ inline std::vector<std::string> stage_names(const std::vector<Stage>& stages) {
 inline std::vector<std::string> state_lines(const torch::nn::Module& module) {
   std::vector<std::string> lines;
   for (const auto& item : state_dict(module)) {
-    auto line = item.key() + " " + c10::getDtypeNames(item->scalar_type()).first;
+    auto line = item.key() + " " + std::string(c10::getDtypeNames(item->scalar_type()).first);
     for (const auto size : item->sizes()) line.append(" ").append(std::to_string(size));
     lines.push_back(line);
   }
