@@ -183,4 +183,16 @@ Plan make_plan(const Graph& graph, const Request& request) {
   return plan;
 }
 
+std::vector<Plan> make_front(const Graph& graph, const FrontRequest& request) {
+  std::vector<Plan> front;
+  for (const double rung : kRungs) {
+    Plan plan = make_plan(
+        graph, {.max_overhead = rung, .cost = request.cost, .selection = request.selection});
+    const bool is_lower =
+        front.empty() || plan.predicted_peak_bytes < front.back().predicted_peak_bytes;
+    if (plan.feasible && is_lower) front.push_back(std::move(plan));
+  }
+  return front;
+}
+
 }  // namespace gradrecomp::plan

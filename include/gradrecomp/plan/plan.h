@@ -11,10 +11,21 @@ namespace gradrecomp::plan {
 /// Which costs a budget speaks of.
 enum class CostModel : std::uint8_t { seconds, flops };
 
+/// What one replay sweep of a nested plan leaves behind, instead of every value with handles.
+///
+/// A sweep is known by the demanded value that sets it off. What it makes and does not cache is
+/// replayed again by a later sweep.
+struct Sweep {
+  Index target = -1;               ///< the demanded value; always cached until its last release
+  std::vector<Index> cached = {};  ///< ascending; each is held until nothing wants it any more
+  bool operator==(const Sweep&) const = default;
+};
+
 /// Which values of one op sequence to keep, and what that is predicted to cost.
 struct Plan {
   std::string policy = {};  ///< what made it: "max_overhead", "keep_all", "every_2", ...
   std::vector<std::uint8_t> keep = {};  ///< per value of the graph: 1 keep, 0 drop
+  std::vector<Sweep> sweeps = {};       ///< of a nested plan, by target; empty: no value is made twice
   std::uint64_t signature = 0;          ///< of the op sequence it was made for
   CostModel cost = CostModel::seconds;
   bool feasible = true;  ///< false: no plan meets the bound; this is the nearest one
@@ -23,6 +34,10 @@ struct Plan {
   double predicted_overhead_seconds = 0;        ///< ratio: replay seconds / plain step seconds
   double predicted_overhead_flops = 0;          ///< ratio: replay FLOPs / plain step FLOPs
   std::int64_t num_replayed_ops = 0;            ///< op replays per step, repeats counted
+  /// No plan that makes each value once has a lower activation peak at this plan's overhead.
+  std::int64_t proven_peak_bytes = 0;
+  /// No plan that makes each value once reaches this plan's peak at less overhead, in `cost`.
+  double proven_overhead = 0;
   double planning_seconds = 0;
 
   /// One line: policy, predicted peak, its share of plain, both overheads.

@@ -3,6 +3,7 @@
 #include <cstdint>
 #include <optional>
 #include <string>
+#include <vector>
 
 #include "gradrecomp/plan/graph.h"
 #include "gradrecomp/plan/plan.h"
@@ -40,5 +41,20 @@ struct Request {
 /// Throws:     std::invalid_argument if the graph, the selection or the budget is not valid.
 /// Source:     Notes in segments.cpp, chain_front.cpp and polish.cpp.
 Plan make_plan(const Graph& graph, const Request& request);
+
+/// What a front is asked for.
+struct FrontRequest {
+  /// The cost that rises along the front.
+  CostModel cost = CostModel::seconds;
+  /// Values decided beforehand.
+  Selection selection = {};
+  bool operator==(const FrontRequest&) const = default;
+};
+
+/// The plans that no other one found beats in both predicted peak and overhead, by rising overhead.
+///
+/// Guarantees: peaks fall strictly; deterministic.
+/// Throws:     std::invalid_argument if the graph or the selection is not valid.
+std::vector<Plan> make_front(const Graph& graph, const FrontRequest& request);
 
 }  // namespace gradrecomp::plan
