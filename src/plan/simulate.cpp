@@ -38,6 +38,19 @@
 
 namespace gradrecomp::plan {
 
+namespace {
+
+/// Empties it but keeps its memory, as small graphs are run by the thousand.
+void clear(Timeline& timeline) {
+  timeline.live_bytes.clear();
+  timeline.peak_bytes.clear();
+  timeline.held.clear();
+  timeline.replayed_ops.clear();
+  timeline.replay_events.clear();
+}
+
+}  // namespace
+
 Simulator::Simulator(const Graph& graph) : events_(graph.events) {
   validate(graph);
   for (const Value& v : graph.values) {
@@ -96,7 +109,7 @@ Simulation Simulator::run_events(std::span<const std::uint8_t> keep, Timeline* t
   }
   reset();
   timeline_ = timeline;
-  if constexpr (record) *timeline = {};
+  if constexpr (record) clear(*timeline);
   for (std::size_t t = 0; t < events_.size(); ++t) {
     event_peak_bytes_ = live_bytes_;
     apply(events_[t], keep);
@@ -275,7 +288,9 @@ void Simulator::replay(Index op, Index target) {
   result_.replay_flops += facts.flops;
   result_.replay_bytes_moved += facts.bytes_moved;
   ++result_.num_replayed_ops;
-  if (timeline_ != nullptr) timeline_->replayed_ops.push_back(op);
+  if (timeline_ == nullptr) return;
+  timeline_->replayed_ops.push_back(op);
+  timeline_->replay_events.push_back(static_cast<Index>(timeline_->live_bytes.size()));
 }
 
 /// Gives each in-place output of `op` a storage: a clone, or the temporary it overwrites.

@@ -26,6 +26,7 @@ struct Timeline {
   std::vector<std::int64_t> peak_bytes;  ///< highest within each event
   std::vector<std::uint8_t> held;        ///< per value: the tape holds it when the seal is done
   std::vector<Index> replayed_ops;       ///< in the order of their replays
+  std::vector<Index> replay_events;      ///< of each of these, the event that set it off
 };
 
 /// Replays the event log of one graph under many kept sets, reusing its compiled form.
