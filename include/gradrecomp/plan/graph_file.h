@@ -1,0 +1,36 @@
+#pragma once
+
+#include <filesystem>
+#include <string>
+#include <string_view>
+
+#include "gradrecomp/plan/graph.h"
+#include "gradrecomp/plan/origin.h"
+
+namespace gradrecomp::plan {
+
+/// A profiled step as a file holds it.
+struct SavedGraph {
+  Graph graph;
+  Origin origin = {};
+};
+
+/// Writes a profiled step as JSON, to be planned elsewhere: values, ops and events by columns.
+///
+/// Guarantees: the same text for the same graph; load_graph() gives back every bit of it; a file
+///             that is there already stays whole until the new one replaces it.
+/// Throws:     std::invalid_argument if the file cannot be written or validate(graph) throws.
+void save_graph(const SavedGraph& saved, const std::filesystem::path& path);
+
+/// Reads what save_graph() wrote, and validates it.
+/// Throws:  std::invalid_argument naming the file and what is not as it must be.
+SavedGraph load_graph(const std::filesystem::path& path);
+
+/// The text that save_graph() writes. Bytes of strings that are not UTF-8 are replaced.
+std::string graph_text(const SavedGraph& saved);
+
+/// Reads that text, and validates the graph.
+/// Throws:  std::invalid_argument naming what is not as it must be.
+SavedGraph parse_graph(std::string_view text);
+
+}  // namespace gradrecomp::plan
