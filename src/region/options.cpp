@@ -29,6 +29,9 @@ void validate(const Options& options) {
                     ", but must be positive. Pass a number of steps, ",
                     "or set verify to Verify::never.");
   if (options.policy.empty()) return;
+  TORCH_CHECK_VALUE(!options.plan, "validate: plan is set and policy is \"", options.policy,
+                    "\", but must be empty beside a plan. Give a budget for the op sequences ",
+                    "that the plan was not made for, or none.");
   try {
     plan::parse_policy(options.policy);
   } catch (const std::invalid_argument& error) {

@@ -99,7 +99,8 @@ void Session::learn(const Sequence& sequence, plan::Graph graph) {
   active_ = planned;
 }
 
-plan::Plan Session::make_plan(const plan::Graph& graph) const {
+plan::Plan Session::make_plan(const plan::Graph& graph) {
+  if (options_.plan && fits(*options_.plan, graph)) return given_plan(graph);
   plan::Request request;
   request.cost = options_.cost;
   request.selection = options_.selection;
@@ -111,6 +112,24 @@ plan::Plan Session::make_plan(const plan::Graph& graph) const {
     request.max_overhead = options_.max_overhead.value_or(0.05);
   }
   return plan::make_plan(graph, request);
+}
+
+bool Session::fits(const plan::Plan& given, const plan::Graph& graph) {
+  if (given.signature == graph.signature) return true;
+  if (!warned_of_signature_.exchange(true)) {
+    TORCH_WARN("GradRecomp plans by the budget, as the given plan is for the op sequence ",
+               given.signature, " and this one is ", graph.signature, ".");
+  }
+  return false;
+}
+
+plan::Plan Session::given_plan(const plan::Graph& graph) const {
+  try {
+    return plan::predict(graph, *options_.plan);
+  } catch (const std::invalid_argument& error) {
+    C10_THROW_ERROR(ValueError, "Session::learn: Options::plan does not fit its op sequence: " +
+                                    std::string(error.what()));
+  }
 }
 
 }  // namespace gradrecomp

@@ -1,5 +1,6 @@
 #pragma once
 
+#include <atomic>
 #include <cstdint>
 #include <memory>
 #include <mutex>
@@ -48,7 +49,9 @@ class Session {
 
  private:
   [[nodiscard]] bool due_for_verification() const;
-  [[nodiscard]] plan::Plan make_plan(const plan::Graph& graph) const;
+  [[nodiscard]] plan::Plan make_plan(const plan::Graph& graph);
+  [[nodiscard]] bool fits(const plan::Plan& given, const plan::Graph& graph);
+  [[nodiscard]] plan::Plan given_plan(const plan::Graph& graph) const;
 
   static constexpr std::size_t kMaxPlans = 16;        // least recently made ones go first
   static constexpr std::int64_t kMaxMissesInRow = 4;  // then sequences are taken for ever-changing
@@ -61,6 +64,7 @@ class Session {
   std::int64_t num_steps_ = 0;
   std::int64_t num_misses_ = 0;
   bool profile_next_ = false;
+  std::atomic<bool> warned_of_signature_ = false;
 };
 
 }  // namespace gradrecomp

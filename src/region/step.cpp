@@ -101,9 +101,10 @@ void ClosedStep::backward_ends() {
   session->report.replay_seconds = tape->replay_seconds();
   if (!log) return;
   const std::uint64_t signature = sequence.empty() ? 0 : sequence.back();
-  session->learn(sequence, log->finish(*tape, signature));
+  auto graph = log->finish(*tape, signature);
   tape->observe(nullptr);
   log = nullptr;
+  session->learn(sequence, std::move(graph));
 }
 
 namespace detail {

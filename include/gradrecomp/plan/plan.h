@@ -25,8 +25,8 @@ struct Sweep {
 struct Plan {
   std::string policy = {};  ///< what made it: "max_overhead", "keep_all", "every_2", ...
   std::vector<std::uint8_t> keep = {};  ///< per value of the graph: 1 keep, 0 drop
-  std::vector<Sweep> sweeps = {};       ///< of a nested plan, by target; empty: no value is made twice
-  std::uint64_t signature = 0;          ///< of the op sequence it was made for
+  std::vector<Sweep> sweeps = {};  ///< of a nested plan, by target; empty: no value is made twice
+  std::uint64_t signature = 0;     ///< of the op sequence it was made for
   CostModel cost = CostModel::seconds;
   bool feasible = true;  ///< false: no plan meets the bound; this is the nearest one
   std::int64_t predicted_peak_bytes = 0;        ///< activation peak of the step under this plan
@@ -43,5 +43,12 @@ struct Plan {
   /// One line: policy, predicted peak, its share of plain, both overheads.
   [[nodiscard]] std::string brief_report() const;
 };
+
+/// `plan`, made elsewhere for this op sequence, with what it is predicted to do on `graph`.
+///
+/// Only peaks, overheads and the number of replays are measured anew; `feasible` and the proven
+/// figures stay.
+/// Throws:  std::invalid_argument if `plan` does not fit `graph`.
+Plan predict(const Graph& graph, Plan plan);
 
 }  // namespace gradrecomp::plan

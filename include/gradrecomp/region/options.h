@@ -1,6 +1,7 @@
 #pragma once
 
 #include <cstdint>
+#include <memory>
 #include <optional>
 #include <string>
 
@@ -29,6 +30,9 @@ struct Options {
   plan::CostModel cost = plan::CostModel::seconds;
   /// A fixed policy instead of a budget: "keep_all", "drop_all", "every_2", "sqrt_n", ...
   std::string policy = {};
+  /// A plan made elsewhere, used as it is for the op sequence whose signature it names; its figures
+  /// are predicted anew. Other sequences are planned by the budget.
+  std::shared_ptr<const plan::Plan> plan = {};
   /// Values to keep or drop whatever the planner would do.
   plan::Selection selection = {};
   Verify verify = Verify::first_step;
