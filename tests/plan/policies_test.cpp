@@ -2,6 +2,7 @@
 
 #include <gtest/gtest.h>
 
+#include <algorithm>
 #include <string>
 #include <vector>
 
@@ -96,41 +97,92 @@ TEST(Policies, PointwiseOnlyKeepsTheFewerBytesWhereAGemmOutputIsNotSaved) {
   }
 }
 
-TEST(Selection, DecidesSavedValuesByStageAndOpPattern) {
-  const Graph graph = testing::bert_graph(2, 1, 8);
-  const auto verdicts = select(graph, {.keep_ops = {"*dropout"}, .drop_ops = {"aten::g*u"}});
-  int num_kept = 0;
-  int num_dropped = 0;
-  for (std::size_t v = 0; v < verdicts.size(); ++v) {
-    num_kept += verdicts[v] == Verdict::keep ? 1 : 0;
-    num_dropped += verdicts[v] == Verdict::drop ? 1 : 0;
-    EXPECT_TRUE(verdicts[v] == Verdict::open || graph.values[v].saved);
-  }
-  EXPECT_EQ(num_kept, 4);
-  EXPECT_EQ(num_dropped, 2);
+TEST(Policies, UniformCutsIntoSegmentsOfEqualBytes) {
+  const Graph even = chain_of_8();
+  EXPECT_EQ(uniform_n(even, 1), drop_all(even));
+  EXPECT_EQ(uniform_n(even, 4), every_k(even, 2));
+  // Half of the 40 bytes lie in the first value, whatever the number of stages.
+  const Graph uneven =
+      testing::chain_graph({.bytes = {20, 5, 5, 5, 5}, .seconds = std::vector<double>(5, 1)});
+  EXPECT_EQ(uniform_n(uneven, 2), (KeptSet{0, 1, 0, 0, 0, 0}));
 }
 
-TEST(Selection, RejectsAContradictionAndAPatternWithoutAMatch) {
-  const Graph graph = testing::bert_graph(2, 1, 8);
-  expect_invalid([&] { select(graph, {.keep_stages = {"layer1"}, .drop_ops = {"*addmm"}}); },
-                 "is both keep and drop, but must be one of the two");
-  expect_invalid([&] { select(graph, {.keep_ops = {"aten::conv*"}}); },
-                 "pattern is \"aten::conv*\"");
+TEST(Policies, UniformRejectsNoSegments) {
+  expect_invalid([] { uniform_n(chain_of_8(), 0); }, "num_segments is 0, but must be at least 1");
+}
+
+TEST(Policies, ChenGreedyFindsTheThresholdOfLeastPeak) {
+  const Graph graph = chain_of_8();
+  const std::int64_t greedy = simulate(graph, chen_greedy(graph)).peak_bytes;
+  std::int64_t least = simulate(graph, drop_all(graph)).peak_bytes;
+  for (Index k = 1; k <= 8; ++k) {  // on equal links, a threshold is a number of links
+    least = std::min(least, simulate(graph, every_k(graph, k)).peak_bytes);
+  }
+  EXPECT_EQ(greedy, least);
+}
+
+TEST(Policies, ChenGreedyIsNotWorseThanSqrtNOnAModel) {
+  const Graph graph = testing::resnet_graph({3, 4, 6, 3}, 1);
+  EXPECT_LT(simulate(graph, chen_greedy(graph)).peak_bytes,
+            simulate(graph, sqrt_n(graph)).peak_bytes);
+}
+
+TEST(Policies, SelectiveKeepsStageBoundariesAndWhatFlopsMade) {
+  const Graph graph = testing::resnet_graph({2, 2}, 1);
+  const KeptSet keep = selective(graph);
+  const KeptSet boundaries = every_k(graph, 1);
+  for (std::size_t v = 0; v < keep.size(); ++v) {
+    const Value& x = graph.values[v];
+    if (x.producer < 0) continue;
+    const bool has_flops = graph.ops[x.producer].flops > 0;
+    EXPECT_EQ(keep[v] != 0, boundaries[v] != 0 || has_flops) << v;
+  }
+  EXPECT_EQ(simulate(graph, keep).replay_flops, 0);
+}
+
+TEST(Policies, SelectiveKeepsWhatABiasWasAddedTo) {
+  StepBuilder step;
+  const Index x = step.external();
+  const Index product =
+      step.run({.name = "aten::mm", .reads = {x}, .fresh_bytes = {8}, .flops = 9}).front();
+  const Index sum =
+      step.run({.name = "aten::add_", .reads = {step.external()}, .overwrites = {product}}).front();
+  step.run({.name = "aten::gelu", .reads = {sum}, .fresh_bytes = {8}});
+  step.save(sum);
+  EXPECT_EQ(selective(step.finish())[sum], 1);
 }
 
 TEST(Policy, TextGoesThereAndBack) {
-  for (const std::string text : {"keep_all", "drop_all", "every_2", "every_17", "sqrt_n",
-                                 "pointwise_only", "max_overhead", "max_peak_bytes"}) {
+  for (const std::string text :
+       {"keep_all", "drop_all", "every_2", "every_17", "sqrt_n", "uniform_8", "chen_greedy",
+        "pointwise_only", "selective", "whole_block_0.4", "whole_block_1", "revolve_5", "nested",
+        "max_overhead", "max_peak_bytes"}) {
     EXPECT_EQ(to_string(parse_policy(text)), text);
   }
   EXPECT_EQ(parse_policy("every_3"), (Policy{PolicyKind::every_k, 3}));
+  EXPECT_EQ(parse_policy("whole_block_0.25"), (Policy{PolicyKind::whole_block, 0, 0.25}));
 }
 
 TEST(Policy, ErrorListsTheChoices) {
-  for (const std::string text : {"", "keepall", "every_", "every_0", "every_2x", "every_-1"}) {
+  for (const std::string text :
+       {"", "keepall", "every_", "every_0", "every_2x", "every_-1", "revolve_0", "uniform_",
+        "whole_block_0", "whole_block_1.5", "whole_block_nan", "nested_2"}) {
     expect_invalid([&] { parse_policy(text); }, "policy is \"" + text + "\", but must be one of");
   }
   expect_invalid([] { kept_set(chain_of_8(), parse_policy("max_overhead")); }, "a fixed policy");
+  expect_invalid([] { kept_set(chain_of_8(), parse_policy("revolve_2")); }, "one without sweeps");
+}
+
+TEST(Policy, EveryNameGivesThePlanOfItsFunction) {
+  const Graph graph = chain_of_8();
+  const auto plan = [&](const char* text) { return fixed_plan(graph, parse_policy(text)); };
+  EXPECT_EQ(plan("every_2"), FixedPlan{every_k(graph, 2)});
+  EXPECT_EQ(plan("uniform_3"), FixedPlan{uniform_n(graph, 3)});
+  EXPECT_EQ(plan("chen_greedy"), FixedPlan{chen_greedy(graph)});
+  EXPECT_EQ(plan("selective"), FixedPlan{selective(graph)});
+  EXPECT_EQ(plan("whole_block_0.5"), FixedPlan{whole_block(graph, 0.5)});
+  EXPECT_EQ(plan("revolve_2"), revolve_n(graph, 2));
+  EXPECT_EQ(plan("nested"), nested(graph));
 }
 
 }  // namespace

@@ -6,6 +6,8 @@
 #include <vector>
 
 #include "gradrecomp/plan/graph.h"
+#include "gradrecomp/plan/plan.h"
+#include "gradrecomp/plan/selection.h"
 
 namespace gradrecomp::plan {
 
@@ -22,8 +24,7 @@ KeptSet drop_all(const Graph& graph);
 /// Keeps what crosses the boundaries between groups of `k` stages, in the order they first run.
 ///
 /// Guarantees: a replay reads nothing made in another group, unless that was overwritten in place
-/// by
-///             one group after another was done with it.
+///             by one group after another was done with it.
 /// Throws:     std::invalid_argument if `k` is below 1.
 KeptSet every_k(const Graph& graph, Index k);
 
@@ -31,30 +32,69 @@ KeptSet every_k(const Graph& graph, Index k);
 /// Source:     Chen et al., Training Deep Nets with Sublinear Memory Cost, 2016.
 KeptSet sqrt_n(const Graph& graph);
 
+/// Keeps what crosses between `num_segments` segments that save about the same bytes.
+///
+/// Stages do not matter: a segment is a run of blocks, which end where a single value crosses.
+/// Throws:  std::invalid_argument if `num_segments` is below 1.
+/// Source:  torch.utils.checkpoint.checkpoint_sequential; differs from it in that segments are
+///          equal in bytes, not in layers, and the last one is replayed like the others.
+KeptSet uniform_n(const Graph& graph, Index num_segments);
+
+/// Keeps what crosses between segments that end once they save more than a threshold.
+///
+/// Complexity: one simulation per number of blocks, of which there are at most about 128.
+/// Source:     Chen et al. 2016, Algorithm 3 (memory planning with budget); differs from it in that
+///             the threshold is the one of least simulated peak, not of least estimated sum.
+KeptSet chen_greedy(const Graph& graph);
+
 /// Drops what ops without FLOPs made, as far as no replay needs an op with FLOPs.
 ///
 /// Where one would, the dropped value is kept, or what the op with FLOPs made, whichever is
 /// smaller.
 KeptSet pointwise_only(const Graph& graph);
 
-/// Values a user decides about. In patterns `*` stands for any text.
-struct Selection {
-  std::vector<std::string> keep_stages = {};  ///< keep what ops of these stages save for backward
-  std::vector<std::string> drop_stages = {};
-  std::vector<std::string> keep_ops = {};  ///< keep what ops of these names save, "aten::conv*"
-  std::vector<std::string> drop_ops = {};
-  bool operator==(const Selection&) const = default;
+/// Keeps what crosses between stages and what ops with FLOPs made: convolutions, matrix products
+/// and attention.
+///
+/// Source:  selective activation checkpointing of PyTorch
+///          (torch.utils.checkpoint.create_selective_checkpoint_contexts) around every stage;
+///          differs from it in that a bias or activation written over such an output is kept too.
+KeptSet selective(const Graph& graph);
+
+/// Keeps all or nothing inside each block, at the least replay seconds whose peak is at most
+/// `share` of the plain step's.
+///
+/// A run of blocks that keeps nothing may hold its input alone and is then replayed at once. Where
+/// no such plan has that peak, the one of least peak found.
+/// Guarantees: optimal among these plans up to 4096 points of the Pareto front.
+/// Complexity: O(blocks * run length * points) time, and one simulation per way to tile the blocks.
+/// Throws:     std::invalid_argument if `share` is not above 0.
+/// Source:     rotor: Beaumont et al., Optimal Re-Materialization Strategies for Heterogeneous
+///             Chains, ACM TOMS 2024; differs from it in that no op is replayed twice, and that
+///             bytes are exact instead of rounded to slots.
+KeptSet whole_block(const Graph& graph, double share);
+
+/// A kept set with the sweeps that make values more than once.
+struct FixedPlan {
+  KeptSet keep = {};
+  std::vector<Sweep> sweeps = {};  ///< ascending by target; empty where no op is replayed twice
+  bool operator==(const FixedPlan&) const = default;
 };
 
-/// What a selection says of one value.
-enum class Verdict : std::uint8_t { open, keep, drop };
-
-/// The verdict of `selection` on every value; only saved values are ever decided.
+/// Binomial checkpointing: reverses the chain of stages with at most `num_checkpoints` boundaries
+/// held at a time, the input of the region aside, at the fewest stage replays.
 ///
-/// What cannot be replayed stays kept whatever a drop pattern says.
-/// Throws:  std::invalid_argument if a pattern matches nothing, or a value is to be kept and
-/// dropped.
-std::vector<Verdict> select(const Graph& graph, const Selection& selection);
+/// Stages count as equally long and wide. The last one keeps all it saves.
+/// Guarantees: on a chain of l such stages, t(l, s) = r l - C(s + r, r - 1) runs of a stage, where
+///             s = num_checkpoints + 1 and C(s + r - 1, s) < l <= C(s + r, s).
+/// Throws:     std::invalid_argument if `num_checkpoints` is below 1.
+/// Source:     Griewank and Walther, Algorithm 799: revolve, ACM TOMS 2000.
+FixedPlan revolve_n(const Graph& graph, Index num_checkpoints);
+
+/// Halves the chain of stages again and again: about log2(stages) boundaries are held at a time.
+///
+/// Source:  Chen et al. 2016, section 4.4 (recursion with one checkpoint at a time).
+FixedPlan nested(const Graph& graph);
 
 /// What decides: a budget (the optimiser) or one of the fixed policies.
 enum class PolicyKind : std::uint8_t {
@@ -64,24 +104,36 @@ enum class PolicyKind : std::uint8_t {
   drop_all,
   every_k,
   sqrt_n,
+  uniform_n,
+  chen_greedy,
   pointwise_only,
+  selective,
+  whole_block,
+  revolve_n,
+  nested,
 };
 
 struct Policy {
   PolicyKind kind = PolicyKind::max_overhead;
-  Index every = 0;  ///< stages a group, for every_k
+  Index count = 0;   ///< k of every_k, segments of uniform_n, checkpoints of revolve_n
+  double share = 0;  ///< of the plain peak, for whole_block
   bool operator==(const Policy&) const = default;
 };
 
-/// "keep_all", "drop_all", "every_2", "sqrt_n", "pointwise_only", "max_overhead", "max_peak_bytes".
+/// "keep_all", "drop_all", "every_2", "sqrt_n", "uniform_8", "chen_greedy", "pointwise_only",
+/// "selective", "whole_block_0.4", "revolve_5", "nested", "max_overhead", "max_peak_bytes".
 /// Throws:  std::invalid_argument listing these, for any other text.
 Policy parse_policy(std::string_view text);
 
 /// The text that parse_policy reads.
 std::string to_string(const Policy& policy);
 
-/// The kept set of a fixed policy.
+/// The kept set and sweeps of a fixed policy.
 /// Throws:  std::invalid_argument for the two policies that need a budget.
+FixedPlan fixed_plan(const Graph& graph, const Policy& policy);
+
+/// The kept set of a fixed policy without sweeps.
+/// Throws:  std::invalid_argument for policies that need a budget or sweeps.
 KeptSet kept_set(const Graph& graph, const Policy& policy);
 
 }  // namespace gradrecomp::plan
