@@ -7,6 +7,7 @@
 #include "arm.h"
 #include "bad_input.h"
 #include "byte_size.h"
+#include "cost_model.h"
 #include "number.h"
 
 namespace gradrecomp::program {
@@ -15,12 +16,6 @@ namespace {
 constexpr std::int64_t kLargestBatch = 1 << 20;
 constexpr std::int64_t kLargestImage = 1 << 14;
 constexpr std::int64_t kMostThreads = 1024;
-
-plan::CostModel cost_model(std::string_view name) {
-  if (name == "seconds") return plan::CostModel::seconds;
-  if (name == "flops") return plan::CostModel::flops;
-  reject("--cost", "name", name, "seconds or flops. Pass one of these.");
-}
 
 std::string fixed_policy(std::string_view text) {
   auto arm = parse_arm("--policy", text, plan::CostModel::seconds);
@@ -75,7 +70,12 @@ void add_budget_arguments(CLI::App& command, Options& options) {
   add_argument(command, "--policy", "A fixed policy instead: every-2, sqrt, keep-all, ...",
                [&](const auto& text) { o.policy = fixed_policy(text); });
   add_argument(command, "--cost", "What --max-overhead counts: seconds or flops (seconds)",
-               [&](const auto& text) { o.cost = cost_model(text); });
+               [&](const auto& text) { o.cost = parse_cost_model(text); });
+}
+
+void add_gradients_argument(CLI::App& command, Gradients& gradients) {
+  add_argument(command, "--grads", "preallocated, or none: counted as activations (preallocated)",
+               [&](const auto& text) { gradients = parse_gradients(text); });
 }
 
 void add_threads_argument(CLI::App& command) {

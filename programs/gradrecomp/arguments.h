@@ -6,6 +6,7 @@
 #include <string>
 #include <string_view>
 
+#include "gradients.h"
 #include "gradrecomp/region/options.h"
 #include "workload.h"
 
@@ -20,6 +21,9 @@ void add_workload_arguments(CLI::App& command, WorkloadOptions& options);
 
 /// Adds --max-overhead, --max-peak, --cost and --policy.
 void add_budget_arguments(CLI::App& command, Options& options);
+
+/// Adds --grads.
+void add_gradients_argument(CLI::App& command, Gradients& gradients);
 
 /// Adds --threads, which takes effect at once.
 void add_threads_argument(CLI::App& command);

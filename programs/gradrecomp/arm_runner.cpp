@@ -17,8 +17,7 @@ ArmRunner::ArmRunner(Workload& workload, const ArmRunnerOptions& options, Progre
   plain_seconds_.clear();
 }
 
-// A GPU reaches its clock and cuDNN its plans only after some steps.
-std::int64_t ArmRunner::num_warm_ups() const { return workload_.device().is_cuda() ? 20 : 1; }
+std::int64_t ArmRunner::num_warm_ups() const { return num_warm_up_steps(workload_.device()); }
 
 std::vector<torch::Tensor> ArmRunner::state(const torch::Tensor& loss) const {
   std::vector<torch::Tensor> tensors{loss};

@@ -41,8 +41,7 @@ void add_arguments(CLI::App& command, BenchOptions& options) {
   add_argument(command, "--steps", "Rounds of four steps an arm (3)", [&](const auto& text) {
     o.num_rounds = whole_number("--steps", text, {1, kMostRounds});
   });
-  add_argument(command, "--grads", "preallocated, or none: counted as activations (preallocated)",
-               [&](const auto& text) { o.gradients = parse_gradients(text); });
+  add_gradients_argument(command, o.gradients);
   add_argument(command, "--json", "File to write one object an arm to",
                [&](const auto& text) { o.json_path = text; });
   command.add_flag("--brief", o.brief, "No table of stages");

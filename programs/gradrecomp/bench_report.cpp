@@ -6,20 +6,16 @@
 #include <ostream>
 
 #include "byte_size.h"
+#include "cost_model.h"
 #include "device.h"
 #include "report_table.h"
 #include "retained_memory.h"
+#include "share.h"
 
 namespace gradrecomp::program {
 namespace {
 
 using Json = nlohmann::ordered_json;
-
-std::string percent(double ratio) { return fmt::format("{:.1f}%", 100 * ratio); }
-
-double share(std::int64_t part, std::int64_t whole) {
-  return whole > 0 ? static_cast<double>(part) / static_cast<double>(whole) : 1;
-}
 
 double samples_per_second(const BenchSetting& setting, const ArmResult& result) {
   return result.step_seconds > 0 ? static_cast<double>(setting.workload.batch) / result.step_seconds
@@ -29,10 +25,6 @@ double samples_per_second(const BenchSetting& setting, const ArmResult& result) 
 std::string difference(std::int64_t measured, std::int64_t predicted) {
   if (measured == predicted) return "exact";
   return fmt::format("{:+.2f}%", 100 * (share(predicted, measured) - 1));
-}
-
-std::string_view cost_name(plan::CostModel cost) {
-  return cost == plan::CostModel::flops ? "flops" : "seconds";
 }
 
 std::string head(const BenchSetting& setting) {
@@ -106,7 +98,7 @@ Json json_of(const BenchSetting& setting, const ArmResult& result, std::int64_t 
             {"num_compared_steps", result.num_steps},
             {"followed_plan", result.followed_plan},
             {"feasible", result.plan.feasible},
-            {"cost", cost_name(setting.cost)},
+            {"cost", to_string(setting.cost)},
             {"grads", to_string(setting.gradients)},
             {"rounds", setting.num_rounds},
             {"threads", setting.num_threads},

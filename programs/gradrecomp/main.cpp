@@ -3,10 +3,12 @@
 #include <CLI/CLI.hpp>
 #include <exception>
 #include <iostream>
+#include <stdexcept>
 
 #include "bad_input.h"
 #include "bench_command.h"
 #include "gradrecomp/profile/memory_meter.h"
+#include "plan_command.h"
 #include "retained_memory.h"
 #include "train_command.h"
 
@@ -25,6 +27,7 @@ int run(int argc, char** argv) {
   int status = 0;
   app.require_subcommand(1);
   gradrecomp::program::add_bench_command(app, status);
+  gradrecomp::program::add_plan_command(app, status);
   gradrecomp::program::add_train_command(app, status);
   try {
     app.parse(argc, argv);
@@ -46,6 +49,8 @@ int main(int argc, char** argv) {
   try {
     return run(argc, argv);
   } catch (const gradrecomp::program::BadInput& error) {
+    return fail(error.what(), kBadInput);
+  } catch (const std::invalid_argument& error) {  // files that plan/ refuses
     return fail(error.what(), kBadInput);
   } catch (const c10::ValueError& error) {
     return fail(error.what_without_backtrace(), kBadInput);

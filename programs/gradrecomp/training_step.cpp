@@ -9,6 +9,9 @@
 
 namespace gradrecomp::program {
 
+// A GPU reaches its clock and cuDNN its plans only after some steps.
+std::int64_t num_warm_up_steps(c10::Device device) { return device.is_cuda() ? 20 : 1; }
+
 TrainingStep run_training_step(Workload& workload, Region* region, std::uint64_t seed) {
   using Clock = std::chrono::steady_clock;
   torch::manual_seed(seed);

@@ -17,6 +17,9 @@ struct TrainingStep {
   std::int64_t measured_peak_bytes = 0;  ///< activation peak
 };
 
+/// Plain steps to take before any is measured.
+std::int64_t num_warm_up_steps(c10::Device device);
+
 /// Runs one step from random state `seed`, inside `region` unless that is null.
 ///
 /// Memory:  gradients must be as they shall be found; nothing is allocated around the step.

@@ -3,12 +3,16 @@
 
 #include <array>
 #include <cstdio>
+#include <cstdlib>
+#include <filesystem>
 #include <fstream>
+#include <iterator>
 #include <memory>
 #include <nlohmann/json.hpp>
 #include <string>
 
 #include "programs/temporary_file.h"
+#include "support/temporary_folder.h"
 
 namespace gradrecomp::program {
 namespace {
@@ -30,6 +34,11 @@ Outcome run_program(const std::string& arguments) {
   const int result = pclose(pipe);
   outcome.status = WIFEXITED(result) ? WEXITSTATUS(result) : -1;
   return outcome;
+}
+
+std::string content(const std::filesystem::path& path) {
+  std::ifstream file(path, std::ios::binary);
+  return {std::istreambuf_iterator<char>(file), {}};
 }
 
 void expect_refused(const std::string& arguments, const std::string& message) {
@@ -54,6 +63,22 @@ TEST(Program, RefusesBadInputWithStatus2) {
   expect_refused("bench --max-overhead 0.1 --policy sqrt", "is 2, but must be at most 1");
   expect_refused("bench --policy every-0", "--policy: arm is every-0");
   expect_refused("train --steps 1", "--steps: value is 1");
+}
+
+TEST(Program, RefusesBadInputToPlanWithStatus2) {
+  const TemporaryFile broken("{\"format\": \"gradrecomp graph\"");
+  const auto graph = "plan --graph " + broken.path().string();
+  expect_refused(graph, "load_graph: " + broken.path().string() + " is broken at byte 3");
+  expect_refused(graph + " --batch 2", "--graph: option beside it is --batch, but must be none");
+  expect_refused("plan --graph no/such/file", "file is no/such/file, but must be readable");
+  expect_refused("plan --model vgg16", "must be one of resnet18, ");
+  expect_refused("plan --compare 5%", "--compare: arm is 5%, but must be a fixed policy");
+  expect_refused("plan --compare all", "--compare: arm is all");
+  expect_refused("plan --max-peak 1GiB --policy sqrt", "is 2, but must be at most 1");
+  for (const std::string option : {"--out", "--front", "--svg", "--save-graph"}) {
+    expect_refused("plan " + option + " no/such/folder/x",
+                   option + ": file is no/such/folder/x, but must be writable");
+  }
 }
 
 TEST(Program, NamesTheMalformedLine) {
@@ -106,6 +131,45 @@ TEST(Program, TrainsPlainAndPlannedAlike) {
   EXPECT_EQ(outcome.text.find("DIFFERENT"), std::string::npos) << outcome.text;
   EXPECT_NE(outcome.text.find("parameters and buffers: bitwise equal"), std::string::npos);
   EXPECT_NE(outcome.text.find("layer4.1"), std::string::npos) << "no table of stages";
+}
+
+TEST(Program, PlansAProfiledStepAlikeOnAnyMachine) {
+  const testing::TemporaryFolder folder;
+  const auto file = [&](const char* name) { return (folder / name).string(); };
+  const std::string budget = " --max-overhead 0.1 --cost flops --front ";
+  const Outcome here = run_program(std::string("plan ") + kSmall + " --save-graph " +
+                                   file("graph.json") + " --out " + file("here.json") + budget +
+                                   file("front.json") + " --svg " + file("front.svg"));
+  ASSERT_EQ(here.status, 0) << here.text;
+  const Outcome there = run_program("plan --graph " + file("graph.json") + " --out " +
+                                    file("there.json") + budget + file("again.json"));
+  ASSERT_EQ(there.status, 0) << there.text;
+  EXPECT_NE(there.text.find("pointwise_only"), std::string::npos) << there.text;
+  EXPECT_EQ(content(file("here.json")), content(file("there.json")));
+  EXPECT_EQ(std::system((GRADRECOMP_PYTHON " -c 'import sys, xml.dom.minidom as x; "
+                                           "x.parse(sys.argv[1])' " +
+                         file("front.svg"))
+                            .c_str()),
+            0);
+}
+
+TEST(Program, WritesAllKeysOfAFront) {
+  const TemporaryFile front;
+  const Outcome outcome = run_program(std::string("plan ") + kSmall +
+                                      " --compare every-8 --front " + front.path().string());
+  ASSERT_EQ(outcome.status, 0) << outcome.text;
+  const auto json = nlohmann::json::parse(content(front.path()));
+  EXPECT_EQ(json["cost"], "seconds");
+  EXPECT_NE(json["model"].get<std::string>().find("resnet18, batch 2"), std::string::npos);
+  ASSERT_FALSE(json["points"].empty());
+  for (const auto& point : json["points"]) {
+    EXPECT_LE(point["peak_bytes"], json["plain_peak_bytes"]) << point;
+    for (const auto* key : {"overhead_seconds", "overhead_flops", "num_replayed_ops"}) {
+      EXPECT_TRUE(point.contains(key)) << key;
+    }
+  }
+  EXPECT_EQ(json["policies"].front()["policy"], "keep_all");
+  EXPECT_EQ(json["policies"].back()["policy"], "every_8");
 }
 
 }  // namespace

@@ -1,0 +1,127 @@
+#include "plan_command.h"
+
+#include <fmt/format.h>
+
+#include <memory>
+#include <string>
+#include <vector>
+
+#include "arguments.h"
+#include "arm.h"
+#include "bad_input.h"
+#include "front_picture.h"
+#include "gradients.h"
+#include "gradrecomp/plan/graph_file.h"
+#include "gradrecomp/plan/plan_file.h"
+#include "output_file.h"
+#include "profiled_step.h"
+#include "study.h"
+#include "study_report.h"
+
+namespace gradrecomp::program {
+namespace {
+
+struct PlanOptions {
+  WorkloadOptions workload;
+  Options budget;
+  Gradients gradients = Gradients::preallocated;
+  std::string compare;
+  std::string graph_path;
+  std::string save_graph_path;
+  std::string front_path;
+  std::string svg_path;
+  std::string plan_path;
+};
+
+void add_arguments(CLI::App& command, PlanOptions& options) {
+  auto& o = options;
+  add_workload_arguments(command, o.workload);
+  add_gradients_argument(command, o.gradients);
+  add_budget_arguments(command, o.budget);
+  add_threads_argument(command);
+  add_argument(command, "--compare", "More fixed policies: every-8,...",
+               [&](const auto& text) { o.compare = text; });
+  add_argument(command, "--graph", "A step profiled elsewhere, by --save-graph, instead of a model",
+               [&](const auto& text) { o.graph_path = text; });
+  add_argument(command, "--save-graph", "File to write the profiled step to",
+               [&](const auto& text) { o.save_graph_path = text; });
+  add_argument(command, "--out", "File to write the plan to, for bench and train --plan",
+               [&](const auto& text) { o.plan_path = text; });
+  add_argument(command, "--front", "File to write all points of the front to, as JSON",
+               [&](const auto& text) { o.front_path = text; });
+  add_argument(command, "--svg", "File to draw the front in",
+               [&](const auto& text) { o.svg_path = text; });
+}
+
+/// A profiled step has its model; options of one beside it would be ignored.
+void check_model_is_open(const CLI::App& command) {
+  for (const auto* name : {"--model", "--batch", "--image-size", "--sequence", "--layers",
+                           "--device", "--dtype", "--data", "--seed", "--grads", "--threads"}) {
+    if (command.count(name) == 0) continue;
+    reject("--graph", "option beside it", name,
+           fmt::format("none that speaks of a model. Leave {} or --graph out.", name));
+  }
+}
+
+void check_outputs(const PlanOptions& options) {
+  check_writable("--save-graph", options.save_graph_path);
+  check_writable("--out", options.plan_path);
+  check_writable("--front", options.front_path);
+  check_writable("--svg", options.svg_path);
+}
+
+std::vector<std::string> policies_of(const PlanOptions& options) {
+  auto policies = usual_policies();
+  for (const Arm& arm : parse_arms("--compare", options.compare, options.budget.cost)) {
+    if (arm.options.policy.empty()) {
+      reject("--compare", "arm", arm.name,
+             "a fixed policy, such as every-8; the front has the overheads. Leave it out.");
+    }
+    policies.push_back(arm.options.policy);
+  }
+  return policies;
+}
+
+plan::SavedGraph step_of(const PlanOptions& options, Progress& progress) {
+  if (!options.graph_path.empty()) return plan::load_graph(options.graph_path);
+  progress.show("building the model");
+  Workload workload(options.workload);
+  return profile_step(workload, options.gradients, progress);
+}
+
+void write_files(const PlanOptions& options, const Study& study) {
+  const auto& origin = study.step.origin;
+  if (!options.plan_path.empty()) plan::save_plan({study.chosen, origin}, options.plan_path);
+  if (!options.front_path.empty()) {
+    write_output("--front", options.front_path, study_json(study));
+  }
+  if (!options.svg_path.empty()) write_output("--svg", options.svg_path, front_picture(study));
+}
+
+int run_plan(const PlanOptions& options) {
+  check_budget(options.budget);
+  check_outputs(options);
+  const auto policies = policies_of(options);
+  Progress progress;
+  auto step = step_of(options, progress);
+  if (!options.save_graph_path.empty()) plan::save_graph(step, options.save_graph_path);
+  const auto study = make_study(std::move(step), options.budget, policies, progress);
+  write_files(options, study);
+  fmt::print("{}", study_table(study));
+  return 0;
+}
+
+}  // namespace
+
+void add_plan_command(CLI::App& app, int& status) {
+  auto* command =
+      app.add_subcommand("plan", "Profile one step of a model, plan it, and show what is possible");
+  const auto options = std::make_shared<PlanOptions>();
+  add_arguments(*command, *options);
+  command->final_callback([command, options, &status] {
+    if (!options->graph_path.empty()) check_model_is_open(*command);
+    status = run_plan(*options);
+  });
+}
+
+}  // namespace gradrecomp::program
