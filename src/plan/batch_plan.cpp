@@ -19,7 +19,9 @@
 // through the last two batches tried lands next to the largest one that fits, where bisection would
 // go through every power of two. Throughput has one rise and one fall, and is at most that of the
 // plain step: a climb in steps that double while they gain and shrink when they do not skips every
-// batch whose plain step is already slower than the best plan found.
+// batch whose plain step is already slower than the best plan found. What a plan keeps is good for
+// other batches too, and to see how it does there needs no planning: so each plan is moved to the
+// largest batch that it fits, or to the smallest at which it is fast enough.
 
 namespace gradrecomp::plan {
 namespace {
@@ -45,6 +47,14 @@ void check(const char* function, const BatchRequest& request) {
   check_max_batch(function, request.max_batch);
 }
 
+void check(const ThroughputRequest& request) {
+  if (!(request.min_samples_per_second > 0)) {
+    raise({"least_memory", "min_samples_per_second", spelled(request.min_samples_per_second),
+           "above 0", "Pass the throughput that the step must reach"});
+  }
+  check_max_batch("least_memory", request.max_batch);
+}
+
 double overhead(const Plan& plan, CostModel cost) {
   return cost == CostModel::seconds ? plan.predicted_overhead_seconds
                                     : plan.predicted_overhead_flops;
@@ -59,6 +69,16 @@ BatchPlan described(const BatchFit& fit, Index batch, Plan plan) {
   const double plain = plain_samples_per_second(fit, batch);
   const double rate = plain / (1 + plan.predicted_overhead_seconds);
   return {batch, std::move(plan), rate};
+}
+
+/// What the same kept values do at another batch.
+BatchPlan moved(const BatchFit& fit, Index batch, Plan plan) {
+  const Graph graph = fit.graph_at(batch);
+  plan = predict(graph, std::move(plan));
+  plan.signature = graph.signature;
+  plan.proven_peak_bytes = 0;
+  plan.proven_overhead = 0;
+  return described(fit, batch, std::move(plan));
 }
 
 /// The plan of the nearest batch, said to be none.
@@ -188,6 +208,33 @@ Index largest_plain_batch(const BatchFit& fit, const BatchRequest& request) {
   return LargestBatch(peak, request.max_peak_bytes, request.max_batch).find(fit.small_batch());
 }
 
+/// The plan of `found` at the largest batch at which it is within the request.
+BatchPlan stretched(const BatchFit& fit, const BatchRequest& request, const BatchPlan& found) {
+  const auto peak = [&](Index batch) {
+    return moved(fit, batch, found.plan).plan.predicted_peak_bytes;
+  };
+  LargestBatch search(peak, request.max_peak_bytes, request.max_batch);
+  const Index batch = search.find(found.batch);
+  if (batch <= found.batch) return found;
+  BatchPlan larger = moved(fit, batch, found.plan);
+  return is_within(larger.plan, request) ? larger : found;
+}
+
+/// The plan of `found`, which is fast enough, at the smallest batch at which it still is.
+BatchPlan shrunk(const BatchFit& fit, double min_samples_per_second, const BatchPlan& found) {
+  BatchPlan best = found;
+  Index slow = 0;
+  while (best.batch - slow > 1) {
+    BatchPlan middle = moved(fit, slow + (best.batch - slow) / 2, found.plan);
+    if (middle.predicted_samples_per_second >= min_samples_per_second) {
+      best = std::move(middle);
+    } else {
+      slow = middle.batch;
+    }
+  }
+  return best;
+}
+
 /// The smallest batch whose plain step reaches the throughput; 0 if none.
 Index smallest_fast_batch(const BatchFit& fit, const ThroughputRequest& request) {
   const auto is_fast = [&](Index batch) {
@@ -226,9 +273,11 @@ BatchPlan best_throughput(const BatchFit& fit, const BatchRequest& request) {
   check("best_throughput", request);
   std::map<Index, BatchPlan> found;
   const auto value = [&](Index batch) {
-    found[batch] = described(fit, batch, least_overhead_plan(fit.graph_at(batch), request));
-    return is_within(found[batch].plan, request) ? found[batch].predicted_samples_per_second
-                                                 : kNone;
+    BatchPlan& at = found[batch];
+    at = described(fit, batch, least_overhead_plan(fit.graph_at(batch), request));
+    if (!is_within(at.plan, request)) return kNone;
+    at = stretched(fit, request, at);
+    return at.predicted_samples_per_second;
   };
   const auto bound = [&](Index batch) { return plain_samples_per_second(fit, batch); };
   const Index start = std::max<Index>(1, largest_plain_batch(fit, request));
@@ -238,11 +287,7 @@ BatchPlan best_throughput(const BatchFit& fit, const BatchRequest& request) {
 }
 
 BatchPlan least_memory(const BatchFit& fit, const ThroughputRequest& request) {
-  if (!(request.min_samples_per_second > 0)) {
-    raise({"least_memory", "min_samples_per_second", spelled(request.min_samples_per_second),
-           "above 0", "Pass the throughput that the step must reach"});
-  }
-  check_max_batch("least_memory", request.max_batch);
+  check(request);
   const auto slack = [&](Index batch) {
     return plain_samples_per_second(fit, batch) / request.min_samples_per_second - 1;
   };
@@ -252,8 +297,11 @@ BatchPlan least_memory(const BatchFit& fit, const ThroughputRequest& request) {
     Plan plan = make_plan(fit.graph_at(batch),
                           {.max_overhead = max_overhead, .selection = request.selection});
     const bool is_fast = slack(batch) >= 0 && plan.feasible;
-    found[batch] = described(fit, batch, std::move(plan));
-    return is_fast ? -static_cast<double>(found[batch].plan.predicted_peak_bytes) : kNone;
+    BatchPlan& at = found[batch];
+    at = described(fit, batch, std::move(plan));
+    if (!is_fast) return kNone;
+    at = shrunk(fit, request.min_samples_per_second, at);
+    return -static_cast<double>(at.plan.predicted_peak_bytes);
   };
   const auto bound = [&](Index batch) { return slack(batch) >= 0 ? 0 : kNone; };
   const Index start = smallest_fast_batch(fit, request);

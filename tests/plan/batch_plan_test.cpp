@@ -20,7 +20,7 @@ using testing::expect_invalid;
 /// A chain whose bytes are in proportion to the batch; each step also takes `fixed_seconds`.
 Graph chain(Index batch, double fixed_seconds) {
   testing::ChainOptions options;
-  for (int i = 0; i < 8; ++i) {
+  for (int i = 0; i < 6; ++i) {
     options.bytes.push_back(8 * batch);
     options.seconds.push_back(batch);
   }
@@ -76,7 +76,7 @@ TEST(LargestBatch, NamesTheLeastPeakWhereNotEvenOneSampleFits) {
 }
 
 TEST(BestThroughput, IsThatOfTheBestBatch) {
-  for (const double fixed_seconds : {0.0, 20.0, 1000.0}) {
+  for (const double fixed_seconds : {0.0, 1000.0}) {
     const std::int64_t bytes = 1600;
     double best = 0;
     for (Index batch = 1; batch < 60; ++batch) {
@@ -111,9 +111,9 @@ TEST(BestThroughput, FindsThePlanOfASampleThatDoesNotFitPlainly) {
 TEST(LeastMemory, ReachesTheThroughputAtNearlyTheLeastPeak) {
   const double fixed_seconds = 100;
   const BatchFit fit = fit_chain(fixed_seconds);
-  for (const double wanted : {0.01, 0.02, 0.03}) {
+  for (const double wanted : {0.02, 0.04}) {
     auto least = std::numeric_limits<std::int64_t>::max();
-    for (Index batch = 1; batch < 40; ++batch) {
+    for (Index batch = 1; batch < 30; ++batch) {
       const Graph graph = chain(batch, fixed_seconds);
       const double slack = batch / (graph.step_seconds * wanted) - 1;
       if (slack < 0) continue;

@@ -152,6 +152,18 @@ TEST(Policies, SelectiveKeepsWhatABiasWasAddedTo) {
   EXPECT_EQ(selective(step.finish())[sum], 1);
 }
 
+TEST(Policies, PlanAnyGraph) {
+  for (int seed = 0; seed < 200; ++seed) {
+    const Graph graph = testing::RandomGraph({.num_ops = 25}, seed).draw();
+    for (const char* text :
+         {"uniform_3", "chen_greedy", "selective", "whole_block_0.5", "revolve_1", "nested"}) {
+      const FixedPlan plan = fixed_plan(graph, parse_policy(text));
+      EXPECT_LE(simulate(graph, plan.keep).replay_seconds, graph.step_seconds) << text << seed;
+      for (const Sweep& sweep : plan.sweeps) EXPECT_TRUE(graph.values[sweep.target].saved);
+    }
+  }
+}
+
 TEST(Policy, TextGoesThereAndBack) {
   for (const std::string text :
        {"keep_all", "drop_all", "every_2", "every_17", "sqrt_n", "uniform_8", "chen_greedy",
