@@ -12,6 +12,7 @@ namespace gradrecomp::plan {
 /// A kept set and what the simulator says of it.
 struct Candidate {
   KeptSet keep = {};
+  std::vector<Sweep> sweeps = {};
   Simulation result = {};
   double overhead = 0;
   double total = 0;  ///< overhead with ties broken, see Pricing

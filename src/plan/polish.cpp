@@ -29,20 +29,21 @@ Polish::Polish(const Graph& graph, const Pricing& pricing, std::vector<Verdict> 
   }
 }
 
-Candidate Polish::evaluate(KeptSet keep) {
+Candidate Polish::evaluate(KeptSet keep, std::vector<Sweep> sweeps) {
   for (std::size_t v = 0; v < keep.size(); ++v) {
     if (verdicts_[v] != Verdict::open) keep[v] = verdicts_[v] == Verdict::keep ? 1 : 0;
   }
   keep = only_wanted(graph_, std::move(keep));
   const Simulation result = simulator_.run(keep);
-  return {std::move(keep), result, pricing_.overhead(result), pricing_.total(result)};
+  return {std::move(keep), std::move(sweeps), result, pricing_.overhead(result),
+          pricing_.total(result)};
 }
 
 Polish::Trial Polish::measure(KeptSet keep, std::int64_t target_bytes) {
   Trial trial;
   keep = only_wanted(graph_, std::move(keep));
   const Simulation result = simulator_.run(keep, timeline_);
-  trial.candidate = {std::move(keep), result, pricing_.overhead(result), pricing_.total(result)};
+  trial.candidate = {std::move(keep), {}, result, pricing_.overhead(result), pricing_.total(result)};
   for (const std::int64_t bytes : timeline_.peak_bytes) {
     trial.excess += static_cast<double>(std::max<std::int64_t>(0, bytes - target_bytes));
   }

@@ -15,7 +15,7 @@ class Polish {
   Polish(const Graph& graph, const Pricing& pricing, std::vector<Verdict> verdicts);
 
   /// Runs the simulator on `keep`, verdicts enforced and unwanted values let go.
-  Candidate evaluate(KeptSet keep);
+  Candidate evaluate(KeptSet keep, std::vector<Sweep> sweeps = {});
 
   /// Lowers the peak of `start` within `max_overhead`; see Note [ Polish ] in polish.cpp.
   Candidate lower_peak(Candidate start, double max_overhead, int num_simulations);

@@ -24,6 +24,9 @@ class Pricing {
   [[nodiscard]] double overhead(const Simulation& result) const {
     return pick(seconds_ratio(result.replay_seconds), flops_ratio(result.replay_flops));
   }
+  [[nodiscard]] double overhead(const Op& op) const {
+    return pick(seconds_ratio(op.replay_seconds), flops_ratio(op.flops));
+  }
   [[nodiscard]] double total(const Simulation& result) const {
     return total(result.replay_seconds, result.replay_flops, result.replay_bytes_moved);
   }

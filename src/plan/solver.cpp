@@ -6,34 +6,32 @@
 #include <cmath>
 #include <cstddef>
 #include <limits>
+#include <tuple>
 #include <utility>
 #include <vector>
 
-#include "blocks.h"
-#include "chain_front.h"
+#include "bound.h"
 #include "error.h"
-#include "front.h"
-#include "polish.h"
-#include "pricing.h"
-#include "segments.h"
-
-// Note [ Monotone budgets ]
-// ~~~~~~~~~~~~~~~~~~~~~~~~~
-// A heuristic search started anew for every budget would now and then find less for a larger one.
-// So what is searched does not depend on the budget: one front, filled by the fixed policies, by
-// all points of the chain program, and by a polish at each of a fixed ladder of budgets. A question
-// reads its answer off that front. max_overhead = x only needs the rungs up to x, which are all
-// that any smaller budget has seen too; so its peak is at most theirs.
+#include "search.h"
 
 namespace gradrecomp::plan {
 namespace {
 
-constexpr int kMaxBlocks = 128;
-constexpr Index kMaxSegmentBlocks = 8;
-constexpr int kMaxSegmentOptions = 12;
-constexpr int kNumCostBuckets = 3000;
-constexpr Index kMaxEvery = 32;
-constexpr std::array kRungs{0.0, 0.01, 0.02, 0.03, 0.05, 0.08, 0.12, 0.18, 0.25, 0.35};
+constexpr auto kAnyPeak = std::numeric_limits<std::int64_t>::max();
+constexpr auto kAnyOverhead = std::numeric_limits<double>::infinity();
+constexpr int kNumCuts = 30;  // for each overhead that a bound is wanted at
+
+constexpr std::array kBoundOverheads{0.01, 0.03, 0.06, 0.1, 0.16, 0.25, 0.35};
+
+class Stopwatch {
+ public:
+  [[nodiscard]] double seconds() const {
+    return std::chrono::duration<double>(std::chrono::steady_clock::now() - start_).count();
+  }
+
+ private:
+  std::chrono::steady_clock::time_point start_ = std::chrono::steady_clock::now();
+};
 
 void check_budgets(const Request& request) {
   const int num_budgets = (request.max_overhead ? 1 : 0) + (request.max_peak_bytes ? 1 : 0);
@@ -72,6 +70,42 @@ Policy requested_policy(const Request& request) {
   return policy;
 }
 
+/// Turns candidates into plans.
+class Describer {
+ public:
+  Describer(const Graph& graph, const Pricing& pricing, CostModel cost)
+      : graph_(graph), pricing_(pricing), cost_(cost), bound_(graph, pricing) {
+    plain_peak_bytes_ = simulate(graph, keep_all(graph)).peak_bytes;
+  }
+
+  Bound& bound() { return bound_; }
+
+  [[nodiscard]] Plan plan(const Candidate& chosen, const Policy& policy) const {
+    const Simulation& result = chosen.result;
+    Plan plan;
+    plan.policy = to_string(policy);
+    plan.keep = chosen.keep;
+    plan.sweeps = chosen.sweeps;
+    plan.signature = graph_.signature;
+    plan.cost = cost_;
+    plan.predicted_peak_bytes = result.peak_bytes;
+    plan.predicted_plain_peak_bytes = plain_peak_bytes_;
+    plan.predicted_overhead_seconds = pricing_.seconds_ratio(result.replay_seconds);
+    plan.predicted_overhead_flops = pricing_.flops_ratio(result.replay_flops);
+    plan.num_replayed_ops = result.num_replayed_ops;
+    plan.proven_peak_bytes = bound_.peak_bytes(chosen.overhead);
+    plan.proven_overhead = bound_.overhead(result.peak_bytes);
+    return plan;
+  }
+
+ private:
+  const Graph& graph_;
+  const Pricing& pricing_;
+  CostModel cost_;
+  Bound bound_;
+  std::int64_t plain_peak_bytes_ = 0;
+};
+
 class Solver {
  public:
   Solver(const Graph& graph, const Request& request)
@@ -79,120 +113,93 @@ class Solver {
         request_(request),
         policy_(requested_policy(request)),
         pricing_(graph, request.cost),
-        polish_(graph, pricing_, select(graph, request.selection)) {
-    const auto per_simulation = static_cast<double>(graph.events.size() + graph.ops.size() + 1);
-    num_simulations_ = static_cast<int>(std::min(2000.0, 5e6 / per_simulation));
-  }
+        verdicts_(select(graph, request.selection)),
+        describer_(graph, pricing_, request.cost) {}
 
   Plan solve() {
     if (policy_.kind == PolicyKind::max_overhead) return within_overhead(*request_.max_overhead);
     if (policy_.kind == PolicyKind::max_peak_bytes) return within_peak(*request_.max_peak_bytes);
-    return describe(polish_.evaluate(kept_set(graph_, policy_)), true);
+    FixedPlan fixed = fixed_plan(graph_, policy_);
+    Polish polish(graph_, pricing_, verdicts_);
+    return describe(polish.evaluate(std::move(fixed.keep), std::move(fixed.sweeps)), true);
   }
 
  private:
   Plan within_overhead(double max_overhead) {
-    fill_front();
-    climb(max_overhead);
-    const Candidate* best = front_.least_peak(max_overhead);
+    Search search(graph_, pricing_, verdicts_);
+    search.climb(max_overhead);
+    const Candidate* best = search.front().least_peak(max_overhead);
     const bool feasible = best != nullptr;
-    if (!feasible) best = front_.least_total(kAnyPeak);
-    return describe(spare(*best, best->result.peak_bytes), feasible);
+    if (!feasible) best = search.front().least_total(kAnyPeak);
+    return describe(search.spare(*best, best->result.peak_bytes), feasible);
   }
 
   Plan within_peak(std::int64_t max_peak_bytes) {
-    fill_front();
-    const Candidate* best = front_.least_total(max_peak_bytes);
+    Search search(graph_, pricing_, verdicts_);
+    const Candidate* best = search.front().least_total(max_peak_bytes);
     if (best == nullptr || best->total > 0) {
-      climb(kAnyOverhead);
-      best = front_.least_total(max_peak_bytes);
+      search.climb(kAnyOverhead);
+      best = search.front().least_total(max_peak_bytes);
     }
     const bool feasible = best != nullptr;
-    if (!feasible) best = front_.least_peak(kAnyOverhead);
-    return describe(spare(*best, feasible ? max_peak_bytes : best->result.peak_bytes), feasible);
+    if (!feasible) best = search.front().least_peak(kAnyOverhead);
+    return describe(search.spare(*best, feasible ? max_peak_bytes : best->result.peak_bytes),
+                    feasible);
   }
 
-  Candidate spare(const Candidate& chosen, std::int64_t max_peak_bytes) {
-    return polish_.spare_replays(chosen, max_peak_bytes, num_simulations_);
-  }
-
-  void add_policy(const Policy& policy) { front_.add(polish_.evaluate(kept_set(graph_, policy))); }
-
-  void fill_front() {
-    for (const PolicyKind kind : {PolicyKind::keep_all, PolicyKind::drop_all, PolicyKind::sqrt_n,
-                                  PolicyKind::pointwise_only}) {
-      add_policy({kind});
-    }
-    const auto num_stages = static_cast<Index>(graph_.stages.size());
-    for (Index k = 1; k <= std::min(num_stages, kMaxEvery); ++k) {
-      add_policy({PolicyKind::every_k, k});
-    }
-    Segments segments(graph_, pricing_, find_blocks(graph_, kMaxBlocks));
-    Simulator simulator(graph_);
-    const std::vector<SegmentOption> options =
-        segments.measure(simulator, kMaxSegmentBlocks, kMaxSegmentOptions);
-    for (const ChainPoint& point : chain_front(options, segments.num_blocks(), kNumCostBuckets)) {
-      front_.add(polish_.evaluate(segments.compose(point.chain)));
-    }
-  }
-
-  /// Polishes the front at every rung of the ladder up to `max_overhead`.
-  void climb(double max_overhead) {
-    for (const double rung : kRungs) {
-      if (rung > max_overhead) return;
-      const Candidate* start = front_.least_peak(rung);
-      if (start != nullptr) front_.add(polish_.lower_peak(*start, rung, num_simulations_));
-    }
-  }
-
-  [[nodiscard]] Plan describe(const Candidate& chosen, bool feasible) const {
-    const Simulation& result = chosen.result;
-    Plan plan;
-    plan.policy = to_string(policy_);
-    plan.keep = chosen.keep;
-    plan.signature = graph_.signature;
-    plan.cost = request_.cost;
+  Plan describe(const Candidate& chosen, bool feasible) {
+    describer_.bound().tighten(chosen.overhead, kNumCuts);
+    Plan plan = describer_.plan(chosen, policy_);
     plan.feasible = feasible;
-    plan.predicted_peak_bytes = result.peak_bytes;
-    plan.predicted_plain_peak_bytes = simulate(graph_, keep_all(graph_)).peak_bytes;
-    plan.predicted_overhead_seconds = pricing_.seconds_ratio(result.replay_seconds);
-    plan.predicted_overhead_flops = pricing_.flops_ratio(result.replay_flops);
-    plan.num_replayed_ops = result.num_replayed_ops;
     return plan;
   }
-
-  static constexpr auto kAnyPeak = std::numeric_limits<std::int64_t>::max();
-  static constexpr auto kAnyOverhead = std::numeric_limits<double>::infinity();
 
   const Graph& graph_;
   const Request& request_;
   Policy policy_;
   Pricing pricing_;
-  Polish polish_;
-  Front front_;
-  int num_simulations_ = 0;
+  std::vector<Verdict> verdicts_;
+  Describer describer_;
 };
+
+/// Front candidates that lower the peak, by rising overhead.
+std::vector<const Candidate*> pareto(const Front& front) {
+  std::vector<const Candidate*> points;
+  for (const Candidate& c : front.candidates()) points.push_back(&c);
+  std::ranges::stable_sort(points, {}, [](const Candidate* c) {
+    return std::tuple(c->overhead, c->result.peak_bytes, c->total);
+  });
+  std::int64_t least = kAnyPeak;
+  std::erase_if(points, [&](const Candidate* c) {
+    const bool lower = c->result.peak_bytes < least;
+    least = std::min(least, c->result.peak_bytes);
+    return !lower;
+  });
+  return points;
+}
 
 }  // namespace
 
 Plan make_plan(const Graph& graph, const Request& request) {
-  const auto start = std::chrono::steady_clock::now();
+  const Stopwatch stopwatch;
   Plan plan = Solver(graph, request).solve();
-  const std::chrono::duration<double> elapsed = std::chrono::steady_clock::now() - start;
-  plan.planning_seconds = elapsed.count();
+  plan.planning_seconds = stopwatch.seconds();
   return plan;
 }
 
 std::vector<Plan> make_front(const Graph& graph, const FrontRequest& request) {
-  std::vector<Plan> front;
-  for (const double rung : kRungs) {
-    Plan plan = make_plan(
-        graph, {.max_overhead = rung, .cost = request.cost, .selection = request.selection});
-    const bool is_lower =
-        front.empty() || plan.predicted_peak_bytes < front.back().predicted_peak_bytes;
-    if (plan.feasible && is_lower) front.push_back(std::move(plan));
+  const Stopwatch stopwatch;
+  const Pricing pricing(graph, request.cost);
+  Search search(graph, pricing, select(graph, request.selection));
+  search.climb(kAnyOverhead);
+  Describer describer(graph, pricing, request.cost);
+  for (const double overhead : kBoundOverheads) describer.bound().tighten(overhead, kNumCuts);
+  std::vector<Plan> plans;
+  for (const Candidate* point : pareto(search.front())) {
+    plans.push_back(describer.plan(*point, {PolicyKind::max_overhead}));
   }
-  return front;
+  for (Plan& plan : plans) plan.planning_seconds = stopwatch.seconds();
+  return plans;
 }
 
 }  // namespace gradrecomp::plan

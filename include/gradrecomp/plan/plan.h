@@ -34,9 +34,9 @@ struct Plan {
   double predicted_overhead_seconds = 0;        ///< ratio: replay seconds / plain step seconds
   double predicted_overhead_flops = 0;          ///< ratio: replay FLOPs / plain step FLOPs
   std::int64_t num_replayed_ops = 0;            ///< op replays per step, repeats counted
-  /// No plan that makes each value once has a lower activation peak at this plan's overhead.
+  /// No plan has a lower activation peak at this plan's overhead, in `cost`, or less.
   std::int64_t proven_peak_bytes = 0;
-  /// No plan that makes each value once reaches this plan's peak at less overhead, in `cost`.
+  /// No plan reaches this plan's peak, or a lower one, at less overhead, in `cost`.
   double proven_overhead = 0;
   double planning_seconds = 0;
 

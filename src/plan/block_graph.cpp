@@ -1,0 +1,307 @@
+#include "block_graph.h"
+
+#include <algorithm>
+#include <cstddef>
+#include <utility>
+
+// Note [ Blocks as steps ]
+// ~~~~~~~~~~~~~~~~~~~~~~~~
+// What a block's choices do can be seen without the rest of the network: cut out its ops and the
+// events of its values, and let op 0 stand for all blocks before it. That op costs nothing and
+// makes, in no bytes, the values that cross into the block; a plan that drops them shows when the
+// first replay reaches across. Backward begins with the demand of what the block hands on, as a
+// later block's replay makes it; where that is kept, nothing happens. Then come the events of the
+// block's window: those in backward from the first demand of a value that is at home here to that
+// of one at home in an earlier block. They start from the memory that belongs to no value then.
+// What lives on when the region ends, such as its outputs, is counted with that memory too.
+//
+// Values that cross more than one cut are kept beforehand, as no chain of blocks describes them.
+
+namespace gradrecomp::plan {
+namespace {
+
+class Extractor {
+ public:
+  Extractor(const Graph& graph, const Blocks& blocks, std::span<const Verdict> verdicts,
+            std::int64_t tiny_bytes)
+      : graph_(graph),
+        blocks_(blocks),
+        verdicts_(verdicts),
+        tiny_bytes_(tiny_bytes),
+        window_(find_windows(graph, blocks)),
+        local_(graph.values.size(), -1),
+        resident_(graph.values.size(), 1),
+        events_of_(blocks.blocks.size()) {
+    find_start();
+    find_residents();
+    find_resident_bytes();
+    sort_events();
+  }
+
+  BlockGraph extract(Index block) {
+    made_ = {};
+    made_.graph.stages = {{"block"}};
+    add_inputs(block);
+    const Block& ops = blocks_.blocks[block];
+    for (Index i = ops.begin_op; i < ops.end_op; ++i) add_op(i);
+    add_forward(block);
+    add_sweep(block);
+    add_backward(block);
+    find_choices(block);
+    for (const Index v : made_.global) local_[v] = -1;
+    return std::move(made_);
+  }
+
+ private:
+  [[nodiscard]] const Value& value(Index v) const { return graph_.values[v]; }
+  [[nodiscard]] Index num_events() const { return static_cast<Index>(graph_.events.size()); }
+
+  void find_start() {
+    while (graph_.events[seal_].kind != EventKind::seal) ++seal_;
+    start_.assign(blocks_.blocks.size(), num_events());
+    for (Index t = num_events() - 1; t > seal_; --t) start_[window_[t]] = t;
+  }
+
+  /// A value is resident if the program still owns it when the region ends.
+  void find_residents() {
+    for (Index t = 0; t < seal_; ++t) {
+      if (graph_.events[t].kind == EventKind::death) resident_[graph_.events[t].id] = 0;
+    }
+    for (std::size_t v = graph_.values.size(); v-- > 0;) {
+      const Index next = value(static_cast<Index>(v)).overwritten_by;
+      if (next >= 0) resident_[v] = resident_[next];
+    }
+  }
+
+  void find_resident_bytes() {
+    std::int64_t bytes = 0;
+    for (const Value& v : graph_.values) {
+      const bool owned = v.producer >= 0 && v.overwritten_by < 0;
+      bytes += owned && resident_[&v - graph_.values.data()] != 0 ? v.bytes : 0;
+    }
+    for (Index t = 0; t < num_events(); ++t) {
+      resident_bytes_.push_back(bytes);
+      const Event& event = graph_.events[t];
+      if (event.kind == EventKind::outside) bytes += event.net_bytes;
+      if (event.kind == EventKind::death && t > seal_) bytes -= value(event.id).bytes;
+    }
+    resident_bytes_.push_back(bytes);
+  }
+
+  /// Each block's events: of its window, and of the values it makes wherever they are.
+  void sort_events() {
+    for (Index t = 0; t < num_events(); ++t) {
+      const Event& event = graph_.events[t];
+      if (event.kind == EventKind::seal) continue;
+      const bool of_value = event.kind != EventKind::outside && event.kind != EventKind::run_op;
+      const Index maker = of_value ? blocks_.made_in[event.id] : -1;
+      if (maker >= 0) events_of_[maker].push_back(t);
+      if (window_[t] != maker) events_of_[window_[t]].push_back(t);
+    }
+  }
+
+  Index add_value(Index v) {
+    const auto id = static_cast<Index>(made_.graph.values.size());
+    made_.graph.values.push_back({});
+    made_.global.push_back(v);
+    made_.keep.push_back(1);
+    local_[v] = id;
+    return id;
+  }
+
+  void add_op_event(Index op) { made_.graph.events.push_back({.kind = EventKind::run_op, .id = op}); }
+  void add_event(EventKind kind, Index v) {
+    made_.graph.events.push_back({.kind = kind, .id = local_[v]});
+  }
+
+  /// What the block reads of earlier blocks: droppable values are made by op 0.
+  void add_inputs(Index block) {
+    const Block& ops = blocks_.blocks[block];
+    Op earlier;
+    earlier.name = "earlier blocks";
+    for (Index i = ops.begin_op; i < ops.end_op; ++i) {
+      for (const Index u : graph_.ops[i].inputs) {
+        const Value& x = value(u);
+        if (x.producer >= ops.begin_op || local_[u] >= 0) continue;
+        const Index id = add_value(u);
+        if (x.producer < 0 || x.must_keep || x.snapshot || x.overwritten_by >= 0) continue;
+        if (verdicts_[u] == Verdict::keep || blocks_.made_in[u] + 1 != block) continue;
+        made_.graph.values[id].producer = 0;
+        earlier.outputs.push_back(id);
+      }
+    }
+    if (earlier.outputs.empty()) return;
+    made_.inputs = earlier.outputs;
+    made_.graph.ops.push_back(std::move(earlier));
+    add_op_event(0);
+  }
+
+  void add_op(Index i) {
+    Op op = graph_.ops[i];
+    const auto id = static_cast<Index>(made_.graph.ops.size());
+    op.stage = 0;
+    for (Index& u : op.inputs) u = local_[u];
+    for (Index& w : op.outputs) w = add_output(w, id);
+    made_.graph.ops.push_back(std::move(op));
+  }
+
+  Index add_output(Index w, Index op) {
+    const Index id = add_value(w);
+    Value x = value(w);
+    x.producer = op;
+    if (resident_[w] != 0) x.bytes = 0;
+    x.overwritten_by = -1;
+    if (x.overwrites >= 0) {
+      const Index u = local_[x.overwrites];
+      // A version that an earlier block made is external here, and takes the bytes of its storage.
+      Value& before = made_.graph.values[u];
+      if (before.producer < 0) before.bytes = x.bytes;
+      before.overwritten_by = id;
+      x.overwrites = u;
+    }
+    made_.graph.values[id] = x;
+    return id;
+  }
+
+  [[nodiscard]] bool is_own(Index v, Index block) const { return blocks_.made_in[v] == block; }
+  [[nodiscard]] bool is_input(Index v) const {
+    return local_[v] >= 0 && made_.graph.values[local_[v]].producer == 0 && !made_.inputs.empty();
+  }
+
+  void add_forward(Index block) {
+    Index next_op = made_.inputs.empty() ? 0 : 1;
+    for (const Index t : events_of_[block]) {
+      const Event& event = graph_.events[t];
+      if (t > seal_) {
+        const bool releases_input = event.kind == EventKind::release && window_[t] == block;
+        if (releases_input && is_input(event.id)) add_event(EventKind::save, event.id);
+        continue;
+      }
+      if (event.kind == EventKind::run_op) add_op_event(next_op++);
+      if (event.kind == EventKind::outside) add_outside(event.net_bytes, event.peak_bytes);
+      const bool of_value = event.kind == EventKind::save || event.kind == EventKind::death;
+      if (of_value && is_own(event.id, block)) add_event(event.kind, event.id);
+    }
+    for (const Index id : made_.inputs) add_event(EventKind::death, made_.global[id]);
+  }
+
+  /// The end of forward, and what a later block makes of this one if its boundary was dropped.
+  void add_sweep(Index block) {
+    const Index end = blocks_.blocks[block].end_op;
+    std::vector<Index> handed_on;
+    for (const Index v : blocks_.blocks[block].boundary) {
+      const Value& x = value(v);
+      const bool can_drop = is_own(v, block) && !x.must_keep && !x.snapshot && resident_[v] == 0;
+      if (!can_drop || verdicts_[v] == Verdict::keep || blocks_.home[v] > block + 1) continue;
+      handed_on.push_back(v);
+      made_.boundary.push_back(local_[v]);
+    }
+    if (end == static_cast<Index>(graph_.ops.size())) handed_on.clear();
+    for (const Index v : handed_on) add_event(EventKind::save, v);
+    made_.graph.events.push_back({.kind = EventKind::seal});
+    for (const Index v : handed_on) add_event(EventKind::demand, v);
+    for (const Index v : handed_on) add_event(EventKind::release, v);
+    made_.sweep_end = static_cast<Index>(made_.graph.events.size());
+  }
+
+  void add_backward(Index block) {
+    const Index start = start_[block];
+    for (const Index t : events_of_[block]) {
+      const Event& event = graph_.events[t];
+      const bool early = event.kind == EventKind::release && t > seal_ && t < start;
+      if (early && is_own(event.id, block)) add_event(EventKind::release, event.id);
+    }
+    add_outside(resident_bytes_[start], resident_bytes_[start]);
+    for (const Index t : events_of_[block]) {
+      if (t >= start && t > seal_) add_backward_event(t, block);
+    }
+  }
+
+  void add_backward_event(Index t, Index block) {
+    const Event& event = graph_.events[t];
+    const bool in_window = window_[t] == block;
+    if (event.kind == EventKind::outside) return add_outside(event.net_bytes, event.peak_bytes);
+    if (event.kind == EventKind::death) {
+      if (in_window) add_outside(-value(event.id).bytes, 0);
+      return;
+    }
+    const bool of_value = event.kind == EventKind::demand || event.kind == EventKind::release;
+    if (!of_value) return;
+    if (is_own(event.id, block) || (in_window && is_input(event.id))) {
+      add_event(event.kind, event.id);
+    }
+  }
+
+  /// Joins runs of outside events.
+  void add_outside(std::int64_t net_bytes, std::int64_t peak_bytes) {
+    std::vector<Event>& events = made_.graph.events;
+    if (!events.empty() && events.back().kind == EventKind::outside) {
+      Event& last = events.back();
+      last.peak_bytes = std::max(last.peak_bytes, last.net_bytes + peak_bytes);
+      last.net_bytes += net_bytes;
+      return;
+    }
+    events.push_back({EventKind::outside, -1, net_bytes, peak_bytes});
+  }
+
+  void find_choices(Index block) {
+    const Block& ops = blocks_.blocks[block];
+    for (Index i = ops.begin_op; i < ops.end_op; ++i) {
+      for (const Index v : graph_.ops[i].outputs) {
+        const Value& x = value(v);
+        if (verdicts_[v] == Verdict::drop) made_.keep[local_[v]] = 0;
+        if (verdicts_[v] != Verdict::open || x.must_keep || x.overwritten_by >= 0) continue;
+        if (resident_[v] != 0 || blocks_.home[v] > block || x.bytes < tiny_bytes_) continue;
+        made_.choices.push_back(local_[v]);
+      }
+    }
+  }
+
+  const Graph& graph_;
+  const Blocks& blocks_;
+  std::span<const Verdict> verdicts_;
+  std::int64_t tiny_bytes_;
+  std::vector<Index> window_;
+  std::vector<Index> local_;
+  std::vector<std::uint8_t> resident_;
+  std::vector<std::vector<Index>> events_of_;
+  std::vector<std::int64_t> resident_bytes_;  ///< live before each event, kept values aside
+  std::vector<Index> start_;                  ///< per block: first event of its backward
+  Index seal_ = 0;
+  BlockGraph made_;
+};
+
+}  // namespace
+
+std::vector<Index> find_windows(const Graph& graph, const Blocks& blocks) {
+  std::vector<Index> block_of_op;
+  for (const Block& block : blocks.blocks) {
+    block_of_op.resize(block.end_op, static_cast<Index>(&block - blocks.blocks.data()));
+  }
+  std::vector<Index> window;
+  Index block = 0;
+  bool sealed = false;
+  for (const Event& event : graph.events) {
+    if (event.kind == EventKind::run_op) block = block_of_op[event.id];
+    if (event.kind == EventKind::seal) {
+      sealed = true;
+      block = static_cast<Index>(blocks.blocks.size()) - 1;
+    }
+    if (sealed && event.kind == EventKind::demand) block = std::min(block, blocks.home[event.id]);
+    window.push_back(block);
+  }
+  return window;
+}
+
+std::vector<BlockGraph> make_block_graphs(const Graph& graph, const Blocks& blocks,
+                                          std::span<const Verdict> verdicts,
+                                          std::int64_t tiny_bytes) {
+  Extractor extractor(graph, blocks, verdicts, tiny_bytes);
+  std::vector<BlockGraph> made;
+  for (std::size_t b = 0; b < blocks.blocks.size(); ++b) {
+    made.push_back(extractor.extract(static_cast<Index>(b)));
+  }
+  return made;
+}
+
+}  // namespace gradrecomp::plan

@@ -1,0 +1,334 @@
+#include "chain.h"
+
+#include <algorithm>
+#include <cstddef>
+#include <limits>
+
+// Note [ Chains ]
+// ~~~~~~~~~~~~~~~
+// Blocks are put together from the last to the first, the order of backward. A partial plan for the
+// blocks from k on has a cost and a peak above what the blocks before k retain. Where the boundary
+// before k is kept, that is all (`closed`). Where it is dropped (`open`), a replay in some later
+// block reaches across k and further, and makes what the run of dropped boundaries sweeps, all at
+// once; from then on the blocks before k add to the peak what that replay makes of them too. So an
+// open partial plan has two peaks: until that replay (rest) and from it on (run). With R, S, A, B
+// the retained and swept bytes and the early and late peak of an option of block k,
+//   kept    -> kept      rest' = max(rest + R, A)
+//   kept    -> dropped   rest' = max(rest + R, A),           run' = B
+//   dropped -> kept      rest' = max(rest + R, run + R + S, A, B)
+//   dropped -> dropped   rest' = rest + R,                   run' = max(run + R + S, A)  if linked
+//                        rest' = max(rest + R, run + R + S, A),  run' = B                if not
+// Here the first replay that reaches across leaves behind all it makes. A block may also be deferred:
+// the replays of blocks further on run through it (passes, each at the cost of the boundary alone)
+// and only that of the next block leaves its values behind, when they are due:
+//   rest' = rest + R,  run' = max(run + R, A),  passes' = passes + 1,  cost' = cost + c + passes * p
+// Exact but for costs that fall into one bucket, of which the lowest peak survives, and but for the
+// number of open plans a bucket holds.
+
+namespace gradrecomp::plan {
+namespace {
+
+constexpr double kFree = 1e-5;  // of the step: a cost that only breaks ties
+constexpr int kCoarser = 4;
+constexpr int kFewestBuckets = 100;
+constexpr std::int64_t kNone = std::numeric_limits<std::int64_t>::max() / 4;
+
+struct Partial {
+  std::int64_t rest_bytes = kNone;
+  std::int64_t run_bytes = 0;
+  double cost = 0;
+  int passes = 0;  ///< replays that reach across before that of the block behind
+  Index step = -1;
+};
+
+/// How a partial plan came about: the choice for one block and the plan for those behind it.
+struct Step {
+  BlockChoice choice;
+  Index next = -1;
+};
+
+/// Below which peak a partial plan may still beat a front that is known already.
+///
+/// The blocks before k retain at least some bytes for what they cost: a partial plan for the rest
+/// with cost c is worth extending only if, for some cost d of theirs, its peak and these bytes stay
+/// below the front at c + d.
+class Hopes {
+ public:
+  Hopes(std::span<const Menu* const> menus, const std::vector<ChainPoint>& front, double max_cost)
+      : buckets_per_cost_((kNumBuckets - 1) / max_cost) {
+    const std::vector<std::int64_t> known = known_peaks(front);
+    std::vector<std::int64_t> least(kNumBuckets, 0);  // retained by the blocks before k
+    for (const Menu* menu : menus) {
+      below_.push_back(thresholds(known, least));
+      least = extended(least, *menu);
+    }
+  }
+
+  [[nodiscard]] std::int64_t below(std::size_t block, double cost) const {
+    return below_[block][bucket(cost)];
+  }
+
+ private:
+  static constexpr std::size_t kNumBuckets = 256;
+
+  [[nodiscard]] std::size_t bucket(double cost) const {
+    return std::min(kNumBuckets - 1, static_cast<std::size_t>(cost * buckets_per_cost_));
+  }
+
+  /// Per bucket, the peak that is known to be reached at the least cost in it.
+  [[nodiscard]] std::vector<std::int64_t> known_peaks(const std::vector<ChainPoint>& front) const {
+    std::vector<std::int64_t> peaks(kNumBuckets, kNone);
+    for (const ChainPoint& point : front) {
+      const std::size_t next = bucket(point.cost) + 1;
+      if (next < kNumBuckets) peaks[next] = std::min(peaks[next], point.peak_bytes);
+    }
+    for (std::size_t b = 1; b < kNumBuckets; ++b) peaks[b] = std::min(peaks[b], peaks[b - 1]);
+    return peaks;
+  }
+
+  /// Least bytes retained up to and with a block, at a cost of at most each bucket's end.
+  [[nodiscard]] std::vector<std::int64_t> extended(const std::vector<std::int64_t>& least,
+                                                   const Menu& menu) const {
+    std::vector<std::int64_t> made(kNumBuckets, kNone);
+    for (const auto& of_out : menu.options) {
+      for (const auto& options : of_out) {
+        for (const Option& option : options) {
+          const std::size_t from = bucket(option.cost);
+          for (std::size_t b = from; b < kNumBuckets; ++b) {
+            made[b] = std::min(made[b], least[b - from] + option.retained_bytes);
+          }
+        }
+      }
+    }
+    return made;
+  }
+
+  static std::vector<std::int64_t> thresholds(const std::vector<std::int64_t>& known,
+                                              const std::vector<std::int64_t>& least) {
+    std::vector<std::int64_t> below(kNumBuckets, 0);
+    for (std::size_t c = 0; c < kNumBuckets; ++c) {
+      for (std::size_t d = 0; c + d < kNumBuckets; ++d) {
+        if (least[d] < kNone) below[c] = std::max(below[c], known[c + d] - least[d]);
+      }
+    }
+    return below;
+  }
+
+  double buckets_per_cost_;
+  std::vector<std::vector<std::int64_t>> below_;
+};
+
+class Chain {
+ public:
+  Chain(std::span<const Menu* const> menus, const ChainSize& size, const Hopes* hopes)
+      : menus_(menus), size_(size), hopes_(hopes) {}
+
+  std::vector<ChainPoint> solve() {
+    closed_.assign(1, {.rest_bytes = 0});
+    for (std::size_t k = menus_.size(); k-- > 0;) prepend(k);
+    std::vector<ChainPoint> points;
+    for (const Partial& partial : closed_) points.push_back(unwind(partial));
+    return points;
+  }
+
+ private:
+  void prepend(std::size_t k) {
+    const Menu& menu = *menus_[k];
+    block_ = k;
+    next_closed_.assign(size_.num_buckets, {});
+    next_open_.resize(static_cast<std::size_t>(size_.num_buckets) * num_lists());
+    for (std::vector<Partial>& cell : next_open_) cell.clear();
+    for (const Crossing out : {Crossing::kept, Crossing::dropped}) {
+      for (const Crossing in : {Crossing::kept, Crossing::dropped}) {
+        for (const Option& option : menu.of(out, in)) extend({&option, out, in, false});
+        if (out == Crossing::kept || size_.max_passes == 0) continue;
+        for (const Option& option : menu.of(out, in)) extend({&option, out, in, true});
+      }
+    }
+    closed_.clear();
+    for (const Partial& partial : next_closed_) {
+      if (partial.rest_bytes < (closed_.empty() ? kNone : closed_.back().rest_bytes)) {
+        closed_.push_back(partial);
+      }
+    }
+    prune_open();
+    for (Partial& partial : closed_) partial.step = commit(partial.step);
+    for (Partial& partial : open_) partial.step = commit(partial.step);
+    tried_.clear();
+  }
+
+  void extend(const BlockChoice& choice) {
+    const std::vector<Partial>& behind = choice.out == Crossing::kept ? closed_ : open_;
+    for (const Partial& partial : behind) {
+      if (choice.deferred && (partial.passes == 0 || partial.passes > size_.max_passes)) continue;
+      const Partial made = joined(partial, choice);
+      if (made.cost > size_.max_cost || is_hopeless(made)) continue;
+      add(made, choice, partial.step);
+    }
+  }
+
+  [[nodiscard]] bool is_hopeless(const Partial& made) const {
+    if (hopes_ == nullptr) return false;
+    return std::max(made.rest_bytes, made.run_bytes) >= hopes_->below(block_, made.cost);
+  }
+
+  static Partial joined(const Partial& behind, const BlockChoice& choice) {
+    const Option& o = *choice.option;
+    Partial made{behind.rest_bytes + o.retained_bytes, 0, behind.cost + o.cost, 0, -1};
+    std::int64_t run = behind.run_bytes + o.retained_bytes;
+    run += choice.deferred ? 0 : o.swept_bytes;
+    if (choice.deferred) made.cost += behind.passes * o.pass_cost;
+    const bool was_open = choice.out == Crossing::dropped;
+    const bool stays_open = choice.in == Crossing::dropped;
+    if (was_open && stays_open && o.linked) {
+      made.run_bytes = std::max(run, o.early_peak_bytes);
+      // Passes that cost nothing need not be counted.
+      const bool free = o.pass_cost < kFree;
+      made.passes = choice.deferred ? behind.passes + (free ? 0 : 1) : 1;
+      return made;
+    }
+    made.rest_bytes = std::max(made.rest_bytes, o.early_peak_bytes);
+    if (was_open) made.rest_bytes = std::max(made.rest_bytes, run);
+    if (stays_open) made.run_bytes = o.late_peak_bytes;
+    if (!stays_open) made.rest_bytes = std::max(made.rest_bytes, o.late_peak_bytes);
+    return made;
+  }
+
+  void add(Partial made, const BlockChoice& choice, Index next) {
+    const auto bucket = static_cast<std::size_t>(made.cost / size_.max_cost * (size_.num_buckets - 1));
+    const bool closed = choice.in == Crossing::kept;
+    if (closed) {
+      Partial& cell = next_closed_[bucket];
+      const bool better = made.rest_bytes < cell.rest_bytes ||
+                          (made.rest_bytes == cell.rest_bytes && made.cost < cell.cost);
+      if (!better) return;
+      made.step = note(choice, next);
+      cell = made;
+      return;
+    }
+    std::vector<Partial>& cell = next_open_[bucket * num_lists() + made.passes];
+    for (const Partial& other : cell) {
+      if (other.rest_bytes <= made.rest_bytes && other.run_bytes <= made.run_bytes) return;
+    }
+    std::erase_if(cell, [&](const Partial& other) {
+      return made.rest_bytes <= other.rest_bytes && made.run_bytes <= other.run_bytes;
+    });
+    made.step = note(choice, next);
+    cell.push_back(made);
+  }
+
+  [[nodiscard]] std::size_t num_lists() const {
+    return static_cast<std::size_t>(size_.max_passes) + 2;
+  }
+
+  Index note(const BlockChoice& choice, Index next) {
+    tried_.push_back({choice, next});
+    return static_cast<Index>(tried_.size()) - 1;
+  }
+
+  Index commit(Index tried) {
+    steps_.push_back(tried_[tried]);
+    return static_cast<Index>(steps_.size()) - 1;
+  }
+
+  /// Leaves open plans that no cheaper one matches in both peaks, by rising cost.
+  void prune_open() {
+    open_.clear();
+    // Per number of passes: those taken so far, by rising rest and falling run.
+    std::vector<std::vector<Partial>> lowest(num_lists());
+    for (std::vector<Partial>& cell : next_open_) {
+      thin(cell);
+      for (const Partial& partial : cell) {
+        bool fewer = false;
+        for (int p = 0; p < partial.passes && !fewer; ++p) fewer = covered(lowest[p], partial);
+        if (fewer || !insert(lowest[partial.passes], partial)) continue;
+        open_.push_back(partial);
+      }
+    }
+  }
+
+  static bool covered(const std::vector<Partial>& lowest, const Partial& partial) {
+    const auto at = std::ranges::upper_bound(lowest, partial.rest_bytes, {}, &Partial::rest_bytes);
+    return at != lowest.begin() && std::prev(at)->run_bytes <= partial.run_bytes;
+  }
+
+  static bool insert(std::vector<Partial>& lowest, const Partial& partial) {
+    auto at = std::ranges::upper_bound(lowest, partial.rest_bytes, {}, &Partial::rest_bytes);
+    if (covered(lowest, partial)) return false;
+    while (at != lowest.begin() && std::prev(at)->rest_bytes == partial.rest_bytes) --at;
+    auto end = at;
+    while (end != lowest.end() && end->run_bytes >= partial.run_bytes) ++end;
+    lowest.insert(lowest.erase(at, end), partial);
+    return true;
+  }
+
+  /// Takes from a bucket, again and again, the plan that its two neighbours replace best.
+  void thin(std::vector<Partial>& cell) const {
+    const auto most = static_cast<std::size_t>(size_.num_open_points);
+    if (cell.size() <= most) return;
+    std::ranges::sort(cell, {}, &Partial::rest_bytes);
+    while (cell.size() > most) {
+      std::size_t least = 1;
+      for (std::size_t i = 2; i + 1 < cell.size(); ++i) {
+        if (missed(cell, i) < missed(cell, least)) least = i;
+      }
+      cell.erase(cell.begin() + static_cast<std::ptrdiff_t>(least));
+    }
+  }
+
+  /// What the plans that come after `i` would have to pay for doing without it, in bytes.
+  static std::int64_t missed(const std::vector<Partial>& cell, std::size_t i) {
+    return std::min(cell[i + 1].rest_bytes - cell[i].rest_bytes,
+                    cell[i - 1].run_bytes - cell[i].run_bytes);
+  }
+
+  [[nodiscard]] ChainPoint unwind(const Partial& partial) const {
+    ChainPoint point{{}, partial.rest_bytes, partial.cost};
+    for (Index step = partial.step; step >= 0; step = steps_[step].next) {
+      point.choices.push_back(steps_[step].choice);
+    }
+    return point;
+  }
+
+  std::span<const Menu* const> menus_;
+  ChainSize size_;
+  const Hopes* hopes_;
+  std::size_t block_ = 0;
+  std::vector<Partial> closed_;
+  std::vector<Partial> open_;
+  std::vector<Partial> next_closed_;
+  std::vector<std::vector<Partial>> next_open_;
+  std::vector<Step> tried_;
+  std::vector<Step> steps_;
+};
+
+/// The points that no other one beats, by rising cost.
+std::vector<ChainPoint> merged(std::vector<ChainPoint> points,
+                               const std::vector<ChainPoint>& others) {
+  points.insert(points.end(), others.begin(), others.end());
+  std::ranges::stable_sort(points, {}, [](const ChainPoint& p) {
+    return std::pair(p.cost, p.peak_bytes);
+  });
+  std::int64_t least = kNone;
+  std::erase_if(points, [&](const ChainPoint& point) {
+    const bool lower = point.peak_bytes < least;
+    least = std::min(least, point.peak_bytes);
+    return !lower;
+  });
+  return points;
+}
+
+}  // namespace
+
+std::vector<ChainPoint> solve_chain(std::span<const Menu* const> menus, const ChainSize& size) {
+  ChainSize coarse = size;
+  coarse.num_buckets = size.num_buckets / kCoarser;
+  coarse.num_open_points = std::max(3, size.num_open_points / kCoarser);
+  if (coarse.num_buckets < kFewestBuckets) return Chain(menus, size, nullptr).solve();
+  const std::vector<ChainPoint> known = solve_chain(menus, coarse);
+  const Hopes hopes(menus, known, size.max_cost);
+  std::vector<ChainPoint> found = Chain(menus, size, &hopes).solve();
+  return merged(std::move(found), known);
+}
+
+}  // namespace gradrecomp::plan

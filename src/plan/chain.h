@@ -1,0 +1,38 @@
+#pragma once
+
+#include <cstdint>
+#include <span>
+#include <vector>
+
+#include "menu.h"
+
+namespace gradrecomp::plan {
+
+/// What a chain does with one of its blocks.
+struct BlockChoice {
+  const Option* option = nullptr;
+  Crossing out = Crossing::kept;
+  Crossing in = Crossing::kept;
+  /// Made again by every replay that runs through, and left behind by that of the next block only.
+  bool deferred = false;
+};
+
+/// A plan as a choice for every block, with its peak and cost as far as the menus know them.
+struct ChainPoint {
+  std::vector<BlockChoice> choices;
+  std::int64_t peak_bytes = 0;
+  double cost = 0;
+};
+
+/// How finely costs are told apart.
+struct ChainSize {
+  double max_cost = 1;
+  int num_buckets = 500;
+  int num_open_points = 6;  ///< kept in each bucket while a run of dropped boundaries is open
+  int max_passes = 0;  ///< replays that may run through a block and leave nothing behind
+};
+
+/// The front of a chain of blocks by rising cost; see Note [ Chains ] in chain.cpp.
+std::vector<ChainPoint> solve_chain(std::span<const Menu* const> menus, const ChainSize& size);
+
+}  // namespace gradrecomp::plan

@@ -1,0 +1,243 @@
+#include "menu.h"
+
+#include <algorithm>
+#include <cstddef>
+#include <limits>
+#include <span>
+#include <unordered_set>
+#include <utility>
+
+#include "gradrecomp/plan/simulate.h"
+
+// Note [ Menus ]
+// ~~~~~~~~~~~~~~
+// An option is as good as another if it is so in all of retained bytes, swept bytes, both peaks and
+// cost. The options that none is better than are found by a Pareto local search: begin with all
+// choices kept, what autograd saved kept, and none kept; keep or drop one choice of an option on the
+// menu; simulate; put it on the menu if nothing there is as good, and take off what it beats; until
+// every option has been tried so, or the simulations are used up. With few choices that tries all
+// sets. What backward and the replays do not want falls out of an option, so that sets that differ
+// in name only count once.
+
+namespace gradrecomp::plan {
+namespace {
+
+bool as_good(const Option& a, const Option& b) {
+  return a.linked == b.linked && a.retained_bytes <= b.retained_bytes &&
+         a.swept_bytes <= b.swept_bytes && a.early_peak_bytes <= b.early_peak_bytes &&
+         a.late_peak_bytes <= b.late_peak_bytes && a.cost <= b.cost && a.pass_cost <= b.pass_cost;
+}
+
+/// Leaves, of many options, those that the others replace worst.
+class Thinning {
+ public:
+  explicit Thinning(std::vector<Option> options) : options_(std::move(options)) {
+    const auto [least, most] = std::ranges::minmax_element(options_, {}, &Option::cost);
+    const auto bytes = [](const Option& o) { return o.retained_bytes + o.swept_bytes; };
+    const auto [low, high] = std::ranges::minmax(options_, {}, bytes);
+    const double range = most->cost - least->cost;
+    bytes_per_cost_ = range > 0 ? static_cast<double>(bytes(high) - bytes(low)) / range : 0;
+    loss_.resize(options_.size());
+    for (std::size_t i = 0; i < options_.size(); ++i) find_loss(i);
+  }
+
+  std::vector<Option> to(int num_options) {
+    auto left = static_cast<int>(options_.size());
+    for (; left > num_options; --left) drop_least();
+    std::vector<Option> kept;
+    for (std::size_t i = 0; i < options_.size(); ++i) {
+      if (!loss_[i].dropped) kept.push_back(options_[i]);
+    }
+    return kept;
+  }
+
+ private:
+  /// What doing without an option costs at most, in bytes, and the option that then replaces it.
+  struct Loss {
+    double bytes = 0;
+    std::size_t replacement = 0;
+    bool dropped = false;
+  };
+
+  [[nodiscard]] double regret(const Option& gone, const Option& instead) const {
+    if (gone.linked != instead.linked) return std::numeric_limits<double>::infinity();
+    const auto worse = [](std::int64_t now, std::int64_t before) {
+      return static_cast<double>(now - before);
+    };
+    return std::max({0.0, worse(instead.retained_bytes, gone.retained_bytes),
+                     worse(instead.retained_bytes + instead.swept_bytes,
+                           gone.retained_bytes + gone.swept_bytes),
+                     worse(instead.early_peak_bytes, gone.early_peak_bytes),
+                     worse(instead.late_peak_bytes, gone.late_peak_bytes),
+                     (instead.cost - gone.cost) * bytes_per_cost_});
+  }
+
+  void find_loss(std::size_t i) {
+    loss_[i].bytes = std::numeric_limits<double>::infinity();
+    for (std::size_t j = 0; j < options_.size(); ++j) {
+      if (j == i || loss_[j].dropped) continue;
+      const double bytes = regret(options_[i], options_[j]);
+      if (bytes < loss_[i].bytes) loss_[i] = {bytes, j, false};
+    }
+  }
+
+  void drop_least() {
+    std::size_t least = options_.size();
+    for (std::size_t i = 0; i < options_.size(); ++i) {
+      if (loss_[i].dropped) continue;
+      if (least == options_.size() || loss_[i].bytes < loss_[least].bytes) least = i;
+    }
+    loss_[least].dropped = true;
+    for (std::size_t i = 0; i < options_.size(); ++i) {
+      if (!loss_[i].dropped && loss_[i].replacement == least) find_loss(i);
+    }
+  }
+
+  std::vector<Option> options_;
+  std::vector<Loss> loss_;
+  double bytes_per_cost_ = 0;
+};
+
+/// The search for one fate of a block's cuts.
+class MenuSearch {
+ public:
+  MenuSearch(const BlockGraph& block, const Pricing& pricing, Simulator& simulator, Crossing out,
+             Crossing in)
+      : block_(block),
+        pricing_(pricing),
+        simulator_(simulator),
+        out_(out),
+        in_(in),
+        num_choices_(std::min(block.choices.size(), kMaxChoices)) {}
+
+  std::vector<Option> run(const MenuSize& size) {
+    left_ = size.num_simulations;
+    const std::uint64_t all = num_choices_ == kMaxChoices ? ~0ULL : (1ULL << num_choices_) - 1;
+    try_set(all);
+    try_set(saved() & all);
+    try_set(0);
+    while (left_ > 0) {
+      const auto next = std::ranges::find(entries_, false, &Entry::tried);
+      if (next == entries_.end()) break;
+      next->tried = true;
+      const std::uint64_t kept = next->option.kept;
+      for (std::size_t i = 0; i < num_choices_ && left_ > 0; ++i) try_set(kept ^ (1ULL << i));
+    }
+    return thinned(size.num_options);
+  }
+
+ private:
+  struct Entry {
+    Option option;
+    bool tried = false;
+  };
+
+  [[nodiscard]] std::uint64_t saved() const {
+    std::uint64_t bits = 0;
+    for (std::size_t i = 0; i < num_choices_; ++i) {
+      if (block_.graph.values[block_.choices[i]].saved) bits |= 1ULL << i;
+    }
+    return bits;
+  }
+
+  void try_set(std::uint64_t kept) {
+    if (!seen_.insert(kept).second) return;
+    --left_;
+    Option option = measure(kept);
+    seen_.insert(option.kept);
+    const auto covers = [&](const Entry& entry) { return as_good(entry.option, option); };
+    if (std::ranges::any_of(entries_, covers)) return;
+    std::erase_if(entries_, [&](const Entry& entry) { return as_good(option, entry.option); });
+    entries_.push_back({option, false});
+  }
+
+  Option measure(std::uint64_t kept) {
+    const Simulation result =
+        simulator_.run(kept_in_block(block_, kept, out_, in_), timeline_);
+    Option option;
+    for (std::size_t i = 0; i < num_choices_; ++i) {
+      if (timeline_.held[block_.choices[i]] != 0) option.kept |= 1ULL << i;
+    }
+    option.retained_bytes = result.seal_bytes;
+    option.swept_bytes = timeline_.live_bytes[block_.sweep_end - 1] - result.seal_bytes;
+    option.cost = pricing_.total(result);
+    option.pass_cost = pass_cost();
+    const auto trigger = reach();
+    option.linked = trigger < block_.sweep_end;
+    const auto peaks = std::span(timeline_.peak_bytes);
+    const auto split = option.linked ? static_cast<Index>(peaks.size()) : trigger;
+    option.early_peak_bytes = highest(peaks.first(split));
+    option.late_peak_bytes = highest(peaks.subspan(split));
+    return option;
+  }
+
+  static std::int64_t highest(std::span<const std::int64_t> peaks) {
+    return peaks.empty() ? 0 : std::ranges::max(peaks);
+  }
+
+  [[nodiscard]] double pass_cost() const {
+    double cost = 0;
+    for (std::size_t i = 0; i < timeline_.replayed_ops.size(); ++i) {
+      if (timeline_.replay_events[i] >= block_.sweep_end) break;
+      cost += pricing_.total(block_.graph.ops[timeline_.replayed_ops[i]]);
+    }
+    return cost;
+  }
+
+  /// The event whose replay reaches into earlier blocks.
+  [[nodiscard]] Index reach() const {
+    if (!block_.inputs.empty()) {
+      for (std::size_t i = 0; i < timeline_.replayed_ops.size(); ++i) {
+        if (timeline_.replayed_ops[i] == 0) return timeline_.replay_events[i];
+      }
+    }
+    return static_cast<Index>(timeline_.peak_bytes.size());
+  }
+
+  [[nodiscard]] std::vector<Option> thinned(int num_options) {
+    std::vector<Option> options;
+    for (const Entry& entry : entries_) options.push_back(entry.option);
+    if (options.size() > static_cast<std::size_t>(num_options)) {
+      options = Thinning(std::move(options)).to(num_options);
+    }
+    std::ranges::stable_sort(options, {}, &Option::cost);
+    return options;
+  }
+
+  const BlockGraph& block_;
+  const Pricing& pricing_;
+  Simulator& simulator_;
+  Crossing out_;
+  Crossing in_;
+  std::size_t num_choices_;
+  int left_ = 0;
+  Timeline timeline_;
+  std::vector<Entry> entries_;
+  std::unordered_set<std::uint64_t> seen_;
+};
+
+}  // namespace
+
+KeptSet kept_in_block(const BlockGraph& block, std::uint64_t kept, Crossing out, Crossing in) {
+  KeptSet keep = block.keep;
+  for (const Index v : block.inputs) keep[v] = in == Crossing::kept ? 1 : 0;
+  for (const Index v : block.boundary) keep[v] = out == Crossing::kept ? 1 : 0;
+  const std::size_t num_choices = std::min(block.choices.size(), kMaxChoices);
+  for (std::size_t i = 0; i < num_choices; ++i) keep[block.choices[i]] = (kept >> i) & 1;
+  return keep;
+}
+
+Menu make_menu(const BlockGraph& block, const Pricing& pricing, const MenuSize& size) {
+  Menu menu;
+  Simulator simulator(block.graph);
+  for (const Crossing out : {Crossing::dropped, Crossing::kept}) {
+    if (out == Crossing::dropped && block.boundary.empty()) continue;
+    for (const Crossing in : {Crossing::dropped, Crossing::kept}) {
+      if (in == Crossing::dropped && block.inputs.empty()) continue;
+      menu.of(out, in) = MenuSearch(block, pricing, simulator, out, in).run(size);
+    }
+  }
+  return menu;
+}
+
+}  // namespace gradrecomp::plan

@@ -1,0 +1,84 @@
+#include "bound.h"
+
+#include <gtest/gtest.h>
+
+#include <cstdint>
+#include <limits>
+#include <vector>
+
+#include "gradrecomp/plan/simulate.h"
+#include "gradrecomp/plan/solver.h"
+#include "support/model_graphs.h"
+#include "support/random_graph.h"
+
+namespace gradrecomp::plan {
+namespace {
+
+/// Calls `visit` with the simulation of every kept set of a small graph.
+template <typename Visit>
+void for_each_plan(const Graph& graph, Visit visit) {
+  std::vector<std::size_t> choices;
+  for (std::size_t v = 0; v < graph.values.size(); ++v) {
+    const Value& x = graph.values[v];
+    if (x.producer >= 0 && x.overwritten_by < 0 && !x.must_keep) choices.push_back(v);
+  }
+  Simulator simulator(graph);
+  KeptSet keep(graph.values.size(), 0);
+  for (std::uint64_t bits = 0; bits < std::uint64_t{1} << choices.size(); ++bits) {
+    for (std::size_t i = 0; i < choices.size(); ++i) keep[choices[i]] = (bits >> i) & 1;
+    visit(simulator.run(keep));
+  }
+}
+
+void expect_no_plan_below(const Graph& graph, CostModel cost) {
+  const Pricing pricing(graph, cost);
+  Bound bound(graph, pricing);
+  for (const double overhead : {0.0, 0.05, 0.2, 0.5}) bound.tighten(overhead, 12);
+  for_each_plan(graph, [&](const Simulation& result) {
+    ASSERT_GE(result.peak_bytes, bound.peak_bytes(pricing.overhead(result)));
+    ASSERT_GE(pricing.overhead(result), bound.overhead(result.peak_bytes));
+  });
+}
+
+TEST(Bound, NoPlanOfASmallGraphLiesBelow) {
+  for (int seed = 0; seed < 150 && !::testing::Test::HasFailure(); ++seed) {
+    SCOPED_TRACE(seed);
+    const Graph graph = testing::RandomGraph({.num_ops = 7}, seed).draw();
+    expect_no_plan_below(graph, CostModel::seconds);
+    expect_no_plan_below(graph, CostModel::flops);
+  }
+}
+
+TEST(Bound, NoPlanOfAGraphFullOfInPlaceOpsLiesBelow) {
+  const testing::RandomGraphOptions options{
+      .num_ops = 9, .in_place_chance = 60, .snapshot_chance = 50, .must_keep_chance = 20};
+  for (int seed = 0; seed < 100 && !::testing::Test::HasFailure(); ++seed) {
+    SCOPED_TRACE(seed);
+    expect_no_plan_below(testing::RandomGraph(options, seed).draw(), CostModel::seconds);
+  }
+}
+
+TEST(Bound, IsNearThePlansOfATransformer) {
+  const Graph graph = testing::bert_graph(12, 2, 64);
+  for (const double overhead : {0.02, 0.05, 0.1}) {
+    const Plan plan = make_plan(graph, {.max_overhead = overhead, .cost = CostModel::flops});
+    EXPECT_LE(plan.proven_peak_bytes, plan.predicted_peak_bytes);
+    EXPECT_LE(plan.proven_overhead, plan.predicted_overhead_flops);
+    EXPECT_GE(plan.proven_peak_bytes, plan.predicted_peak_bytes * 9 / 10) << overhead;
+  }
+}
+
+TEST(Bound, MoreOverheadProvesLess) {
+  const Graph graph = testing::resnet_graph({2, 2, 2, 2}, 1);
+  const Pricing pricing(graph, CostModel::seconds);
+  Bound bound(graph, pricing);
+  bound.tighten(0.05, 20);
+  auto last = std::numeric_limits<std::int64_t>::max();
+  for (int i = 0; i < 10; ++i) {
+    EXPECT_LE(bound.peak_bytes(0.02 * i), last);
+    last = bound.peak_bytes(0.02 * i);
+  }
+}
+
+}  // namespace
+}  // namespace gradrecomp::plan
