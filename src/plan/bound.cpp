@@ -101,12 +101,15 @@ void Bound::find_lives() {
   std::ranges::fill(lives_, Life{kNever, kNever, 0});
   for (std::size_t t = 0; t < graph_.events.size(); ++t) {
     const Event& event = graph_.events[t];
+    const bool of_life = event.kind == EventKind::death || event.kind == EventKind::demand ||
+                         event.kind == EventKind::release;
+    if (!of_life) continue;
     const Index moment = moment_behind(static_cast<Index>(t));
-    if (event.kind == EventKind::death) lives_[event.id] = {moment, kNever, 0};
-    if (event.kind == EventKind::release) lives_[event.id].release = moment;
-    if (event.kind == EventKind::demand && lives_[event.id].demand == kNever) {
-      lives_[event.id].demand = moment;
-    }
+    Life& life = lives_[event.id];
+    if (event.kind == EventKind::death) life = {moment, kNever, 0};
+    if (event.kind == EventKind::release) life.release = moment;
+    const bool is_first = life.death != kNever && life.demand == kNever;
+    if (event.kind == EventKind::demand && is_first) life.demand = moment;
   }
   for (std::size_t i = graph_.ops.size(); i-- > 0;) {
     for (const Index v : graph_.ops[i].outputs) {
