@@ -67,8 +67,28 @@ Options random_options(Dice& dice, const Outcome& plain) {
   return options;
 }
 
+// Any kept set, and sweeps for any of the values that can be demanded.
+plan::Plan random_plan(Dice& dice, const plan::Graph& graph) {
+  plan::Plan plan{.policy = "random", .signature = graph.signature};
+  const double share = dice.real();
+  const auto drawn = [&](plan::Index v) {
+    return graph.values[v].overwritten_by < 0 && dice.chance(share);
+  };
+  const auto num_values = static_cast<plan::Index>(graph.values.size());
+  for (plan::Index v = 0; v < num_values; ++v) plan.keep.push_back(dice.chance(share / 3));
+  for (plan::Index target = 0; target < num_values; ++target) {
+    if (!graph.values[target].saved || !drawn(target)) continue;
+    plan.sweeps.push_back({.target = target});
+    for (plan::Index v = 0; v < num_values; ++v) {
+      if (drawn(v)) plan.sweeps.back().cached.push_back(v);
+    }
+  }
+  return plan;
+}
+
 std::string described(const Options& options) {
   if (!options.policy.empty()) return options.policy;
+  if (options.plan) return "random plan";
   return options.max_overhead ? "max_overhead" : "max_peak_bytes";
 }
 
@@ -85,7 +105,8 @@ class Checker {
     if (!findings_.empty()) return findings_;
     dropped_and_taped();
     endings();
-    steps_of_region();
+    steps_of_region(random_options(dice_, plain_));
+    random_sweeps();
     interleaved();
     changing_programs();
     report_distrust();
@@ -137,8 +158,22 @@ class Checker {
             run(program_, {.ending = ending, .wrapping = in_region(region)}));
   }
 
-  void steps_of_region() {
-    Options options = random_options(dice_, plain_);
+  void random_sweeps() {
+    Region region({.policy = "drop_all", .verify = options_.verify});
+    run(program_, {.wrapping = in_region(region)});
+    if (!region.has_plan()) return;
+    Options options;
+    options.plan = std::make_shared<const plan::Plan>(random_plan(dice_, region.graph()));
+    steps_of_region(options);
+    const auto expected = run(program_, {.ending = Ending::backward_twice, .nested = false});
+    Region again(options);
+    for (int step = 0; step < 2; ++step) {
+      compare("backward twice, random plan", expected,
+              run(program_, {.ending = Ending::backward_twice, .wrapping = in_region(again)}));
+    }
+  }
+
+  void steps_of_region(Options options) {
     options.verify = options_.verify;
     const std::string name = "region " + described(options);
     Region region(options);

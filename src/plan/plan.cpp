@@ -48,7 +48,7 @@ std::string Plan::brief_report() const {
 Plan predict(const Graph& graph, Plan plan) {
   Simulator simulator(graph);
   const Pricing pricing(graph, plan.cost);
-  const Simulation result = simulator.run(plan.keep);
+  const Simulation result = simulator.run(plan.keep, plan.sweeps);
   plan.predicted_peak_bytes = result.peak_bytes;
   plan.predicted_plain_peak_bytes = simulator.run(keep_all(graph)).peak_bytes;
   plan.predicted_overhead_seconds = pricing.seconds_ratio(result.replay_seconds);

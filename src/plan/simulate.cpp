@@ -32,9 +32,15 @@
 // with handles is cached; one that later ops of the closure read stays for the last of them; any
 // other is freed at once. Last, the inputs made in this sweep and read for the last time are freed.
 //
-// Release. The last handle frees a cached value, wanted or not. wanted(v) falls by one; at zero a
-// held value is let go, and the producer of a dropped value stops being wanted once none of its
-// dropped outputs is, which lowers wanted of its inputs in turn.
+// Listed sweeps. A plan may list what the sweep of a demanded value caches in place of "one with
+// handles": the listed outputs that are wanted, handles or not, and the demanded value itself. So a
+// value with handles that is not listed is replayed again when it is demanded, and a block boundary
+// that autograd never saved can be listed. Demands that are not listed follow the rule above.
+//
+// Release. The last handle frees a cached value, wanted or not, unless a sweep lists it: then it
+// stays as long as it is wanted. wanted(v) falls by one; at zero a held value is let go, a listed
+// one freed, and the producer of a dropped value stops being wanted once none of its dropped outputs
+// is, which lowers wanted of its inputs in turn.
 
 namespace gradrecomp::plan {
 
@@ -93,12 +99,43 @@ bool Simulator::live(Index v) const {
   return s.owned || s.held || s.cached || values_[v].producer < 0;
 }
 
-Simulation Simulator::run(std::span<const std::uint8_t> keep) {
+Simulation Simulator::run(std::span<const std::uint8_t> keep) { return run(keep, {}); }
+
+Simulation Simulator::run(std::span<const std::uint8_t> keep, Timeline& timeline) {
+  return run(keep, {}, timeline);
+}
+
+Simulation Simulator::run(std::span<const std::uint8_t> keep, std::span<const Sweep> sweeps) {
+  check(sweeps);
+  sweeps_ = sweeps;
   return run_events<false>(keep, nullptr);
 }
 
-Simulation Simulator::run(std::span<const std::uint8_t> keep, Timeline& timeline) {
+Simulation Simulator::run(std::span<const std::uint8_t> keep, std::span<const Sweep> sweeps,
+                          Timeline& timeline) {
+  check(sweeps);
+  sweeps_ = sweeps;
   return run_events<true>(keep, &timeline);
+}
+
+void Simulator::check(std::span<const Sweep> sweeps) const {
+  Index last_target = -1;
+  for (const Sweep& sweep : sweeps) {
+    check_value(sweep.target, std::exchange(last_target, sweep.target), "target of a sweep");
+    Index last_cached = -1;
+    for (const Index v : sweep.cached) {
+      check_value(v, std::exchange(last_cached, v), "a value cached by a sweep");
+    }
+  }
+}
+
+void Simulator::check_value(Index v, Index previous, const char* name) const {
+  const bool ascends = v > previous && v < static_cast<Index>(values_.size());
+  if (ascends && values_[v].last_version) return;
+  raise({"simulate", name, spelled(v),
+         ascends ? "the last version of its storage"
+                 : "a value of the graph above the one before it, " + spelled(previous),
+         "Sort what a plan lists, each value once, and pass the graph it was made for"});
 }
 
 template <bool record>
@@ -141,8 +178,7 @@ void Simulator::apply(const Event& event, std::span<const std::uint8_t> keep) {
     case EventKind::seal:
       return seal();
     case EventKind::demand:
-      if (!live(event.id)) replay_closure(event.id);
-      return;
+      return demand(event.id);
     case EventKind::release:
       return release(event.id);
   }
@@ -154,6 +190,7 @@ void Simulator::reset() {
   std::ranges::fill(op_needed_, 0);
   live_bytes_ = 0;
   result_ = {};
+  in_listed_sweep_ = false;
 }
 
 void Simulator::touch(std::int64_t bytes) {
@@ -220,11 +257,13 @@ void Simulator::let_go(Index v) {
 
 void Simulator::release(Index v) {
   ValueState& s = state_[v];
-  if (--s.handles == 0 && s.cached) {
-    s.cached = false;
-    live_bytes_ -= values_[v].bytes;
-  }
+  if (--s.handles == 0 && s.cached && !s.outlasts_handles) uncache(v);
   if (s.wanted > 0) lower_wanted(v);
+}
+
+void Simulator::uncache(Index v) {
+  state_[v].cached = false;
+  live_bytes_ -= values_[v].bytes;
 }
 
 /// Counts one reason to want `first` less and follows the consequences towards the inputs.
@@ -236,11 +275,28 @@ void Simulator::lower_wanted(Index first) {
     ValueState& s = state_[v];
     if (--s.wanted > 0) continue;
     if (s.held) let_go(v);
+    if (s.cached) uncache(v);
     const Index op = values_[v].producer;
     if (!s.dropped || op < 0 || op_wanted_[op] == 0 || wants_replay(op)) continue;
     op_wanted_[op] = 0;
     for (const Index u : inputs(op)) stack_.push_back(u);
   }
+}
+
+void Simulator::demand(Index target) {
+  if (live(target)) return;
+  const Sweep* sweep = sweeps_.empty() ? nullptr : listed_sweep(target);
+  if (sweep == nullptr) return replay_closure(target);
+  in_listed_sweep_ = true;
+  for (const Index v : sweep->cached) state_[v].listed = true;
+  replay_closure(target);
+  for (const Index v : sweep->cached) state_[v].listed = false;
+  in_listed_sweep_ = false;
+}
+
+const Sweep* Simulator::listed_sweep(Index target) const {
+  const auto sweep = std::ranges::lower_bound(sweeps_, target, {}, &Sweep::target);
+  return sweep != sweeps_.end() && sweep->target == target ? &*sweep : nullptr;
 }
 
 void Simulator::replay_closure(Index target) {
@@ -308,9 +364,16 @@ void Simulator::prepare_in_place(Index op) {
 void Simulator::settle_output(Index v, Index target) {
   ValueState& s = state_[v];
   const bool duplicate = live(v);
-  s.cached |= !duplicate && s.handles > 0;
-  s.made = !duplicate && (s.handles > 0 || s.uses > 0 || v == target);
+  if (!duplicate) cache(v, target);
+  s.made = !duplicate && (s.cached || s.uses > 0 || v == target);
   if (!s.made) live_bytes_ -= values_[v].bytes;
+}
+
+void Simulator::cache(Index v, Index target) {
+  ValueState& s = state_[v];
+  s.outlasts_handles = s.listed && s.wanted > 0;
+  const bool by_handles = !in_listed_sweep_ || v == target;
+  s.cached = s.outlasts_handles || (by_handles && s.handles > 0);
 }
 
 void Simulator::settle_input(Index v) {
@@ -322,6 +385,11 @@ void Simulator::settle_input(Index v) {
 
 Simulation simulate(const Graph& graph, std::span<const std::uint8_t> keep) {
   return Simulator(graph).run(keep);
+}
+
+Simulation simulate(const Graph& graph, std::span<const std::uint8_t> keep,
+                    std::span<const Sweep> sweeps) {
+  return Simulator(graph).run(keep, sweeps);
 }
 
 Simulation simulate(const Graph& graph, std::span<const std::uint8_t> keep,

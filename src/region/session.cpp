@@ -25,6 +25,13 @@ bool can_be_planned(const plan::Graph& graph) {
   }
 }
 
+tape::SweepPlans sweep_plans_of(const plan::Plan& plan) {
+  if (plan.sweeps.empty()) return nullptr;
+  std::vector<tape::SweepPlan> plans;
+  for (const plan::Sweep& sweep : plan.sweeps) plans.push_back({sweep.target, sweep.cached});
+  return std::make_shared<const std::vector<tape::SweepPlan>>(std::move(plans));
+}
+
 }  // namespace
 
 Session::Session(Options options) : options_(std::move(options)) { validate(options_); }
@@ -90,6 +97,7 @@ void Session::learn(const Sequence& sequence, plan::Graph graph) {
   }
   planned->advice.sequence = std::make_shared<const Sequence>(sequence);
   planned->advice.keep = std::make_shared<const std::vector<std::uint8_t>>(std::move(keep));
+  planned->advice.sweeps = sweep_plans_of(planned->plan);
 
   const std::lock_guard lock(mutex_);
   num_misses_ = 0;

@@ -58,6 +58,7 @@ Recorder::Recorder(std::shared_ptr<Tape> tape, Advice advice, Diverged diverged)
       outer_(current_recorder),
       included_((install(), c10::DispatchKey::Fake)) {
   current_recorder = this;
+  tape_->follow(advice_.sweeps);
 }
 
 Recorder::~Recorder() { current_recorder = outer_; }
@@ -228,6 +229,7 @@ void Recorder::foresee(const Draft& draft) {
   const bool planned = advice_.sequence != nullptr;
   if (planned && (call >= advice_.sequence->size() || (*advice_.sequence)[call] != hash_)) {
     advice_ = diverged_ ? diverged_(call, hash_) : Advice{};
+    tape_->follow(advice_.sweeps);
     window_first_op_ = static_cast<OpId>(tape_->ops().size());
     window_first_value_ = static_cast<ValueId>(tape_->values().size());
   }

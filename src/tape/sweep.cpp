@@ -107,6 +107,7 @@ c10::Storage Sweep::run(ValueId target) {
   const OwnWork own_work;
   const auto start = Clock::now();
   target_ = target;
+  plan_ = tape_.sweep_plan(target);
   collect(target);
   for (const OpId id : ops_) execute(tape_.ops_[id]);
   tape_.num_replayed_ops_ += static_cast<std::int64_t>(ops_.size());
@@ -253,8 +254,8 @@ void Sweep::settle(const Op& op, const Stack& returns) {
 void Sweep::keep_result(ValueId id, c10::Storage storage) {
   Value& value = tape_.values_[id];
   if (tape_.live_storage(id)) return;
-  if (!verifying_ && value.num_handles > 0) {
-    tape_.hold(id, Hold::cached, std::move(storage));
+  if (const Hold kind = hold_of(id); kind != Hold::none) {
+    tape_.hold(id, kind, std::move(storage));
   } else if (value.num_uses > 0 || id == target_) {
     value.temporary = std::move(storage);
     if (value.sweep != number_) {
@@ -262,6 +263,16 @@ void Sweep::keep_result(ValueId id, c10::Storage storage) {
       visited_.push_back(id);
     }
   }
+}
+
+// How to hold what the sweep has made, beyond the sweep.
+Hold Sweep::hold_of(ValueId id) const {
+  const Value& value = tape_.values_[id];
+  if (verifying_) return Hold::none;
+  const bool is_listed = plan_ != nullptr && std::ranges::binary_search(plan_->cached, id);
+  if (is_listed && value.num_wanted > 0 && value.overwritten_by < 0) return Hold::listed;
+  const bool by_handles = plan_ == nullptr || id == target_;
+  return by_handles && value.num_handles > 0 ? Hold::cached : Hold::none;
 }
 
 void Sweep::finish_inputs(const Op& op) {

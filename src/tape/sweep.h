@@ -9,6 +9,7 @@ namespace gradrecomp::tape {
 
 /// One replay sweep: runs the fewest recorded ops that make a value again, in recorded order.
 ///
+/// What it caches is every value with handles, or what the tape's SweepPlan for its target says.
 /// The rules here are the ones plan/simulate.cpp mimics; change both or neither.
 class Sweep {
  public:
@@ -35,6 +36,7 @@ class Sweep {
   [[nodiscard]] Stack rebuild_arguments(Op& op);
   void settle(const Op& op, const Stack& returns);
   void keep_result(ValueId id, c10::Storage storage);
+  [[nodiscard]] Hold hold_of(ValueId id) const;
   void finish_inputs(const Op& op);
   bool can_run(const Op& op) const;
   double verify_op(Op& op);
@@ -45,6 +47,7 @@ class Sweep {
   Tape& tape_;
   std::int32_t number_;
   ValueId target_ = -1;
+  const SweepPlan* plan_ = nullptr;  // null: the sweep caches every value with handles
   bool verifying_ = false;
   std::vector<OpId> ops_;
   std::vector<ValueId> visited_;

@@ -2,6 +2,7 @@
 
 #include <c10/util/Exception.h>
 
+#include <algorithm>
 #include <cstdlib>
 #include <cstring>
 #include <utility>
@@ -10,6 +11,11 @@
 #include "sweep.h"
 
 namespace gradrecomp::tape {
+namespace {
+
+bool made_again(Hold hold) { return hold == Hold::cached || hold == Hold::listed; }
+
+}  // namespace
 
 ValueId Tape::last_version(ValueId value) const {
   while (values_[value].overwritten_by >= 0) value = values_[value].overwritten_by;
@@ -215,11 +221,9 @@ void Tape::stop_wanting(ValueId first) {
     pending.pop_back();
     Value& value = values_[id];
     if (--value.num_wanted > 0) continue;
-    if (value.hold != Hold::none) {
-      let_go(id);
-      continue;
-    }
-    if (value.producer < 0) continue;
+    const bool dropped = value.hold == Hold::none || made_again(value.hold);
+    if (value.hold != Hold::none) let_go(id);
+    if (!dropped || value.producer < 0) continue;
     Op& op = ops_[value.producer];
     if (op.num_wanted_results == 0 || --op.num_wanted_results > 0) continue;
     for_each_input(op, [&](ValueId input) { pending.push_back(input); });
@@ -241,7 +245,7 @@ c10::Storage Tape::live_storage(ValueId id) const {
 
 void Tape::check_unmodified(ValueId id, const Op& reader) const {
   const Value& value = values_[id];
-  const bool own_storage = value.hold == Hold::cached || value.snapshot;
+  const bool own_storage = made_again(value.hold) || value.snapshot;
   if (!sealed_ || own_storage || !value.version_counter.enabled()) return;
   const auto version = value.version_counter.current_version();
   TORCH_CHECK(
@@ -273,8 +277,14 @@ std::vector<double> Tape::verify(OpId first, OpId last) { return Sweep(*this).ve
 void Tape::drop_cached() {
   const std::lock_guard lock(mutex_);
   for (ValueId id = 0; id < static_cast<ValueId>(values_.size()); ++id) {
-    if (values_[id].hold == Hold::cached) let_go(id);
+    if (made_again(values_[id].hold)) let_go(id);
   }
+}
+
+const SweepPlan* Tape::sweep_plan(ValueId target) const {
+  if (!sweep_plans_) return nullptr;
+  const auto plan = std::ranges::lower_bound(*sweep_plans_, target, {}, &SweepPlan::target);
+  return plan != sweep_plans_->end() && plan->target == target ? &*plan : nullptr;
 }
 
 }  // namespace gradrecomp::tape

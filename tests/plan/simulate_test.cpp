@@ -9,6 +9,7 @@
 #include <vector>
 
 #include "gradrecomp/plan/policies.h"
+#include "support/expect_error.h"
 #include "support/random_graph.h"
 #include "support/reference_executor.h"
 #include "support/step_builder.h"
@@ -28,13 +29,32 @@ KeptSet random_set(std::size_t size, std::mt19937_64& random) {
   return keep;
 }
 
+/// Sweeps for some of the values that can be demanded, each caching some of all that could be.
+std::vector<Sweep> random_sweeps(const Graph& graph, std::mt19937_64& random) {
+  const std::uint64_t percent = random() % 101;
+  const auto drawn = [&](Index v) {
+    return graph.values[v].overwritten_by < 0 && random() % 100 < percent;
+  };
+  const auto num_values = static_cast<Index>(graph.values.size());
+  std::vector<Sweep> sweeps;
+  for (Index target = 0; target < num_values; ++target) {
+    if (!drawn(target)) continue;
+    sweeps.push_back({.target = target});
+    for (Index v = 0; v < num_values; ++v) {
+      if (drawn(v)) sweeps.back().cached.push_back(v);
+    }
+  }
+  return sweeps;
+}
+
 /// The simulation equals that of the reference, live bytes after every event included.
-void expect_reference(const Graph& graph, const KeptSet& keep) {
-  testing::ReferenceExecutor reference(graph, keep);
+void expect_reference(const Graph& graph, const KeptSet& keep, const std::vector<Sweep>& sweeps) {
+  testing::ReferenceExecutor reference(graph, keep, sweeps);
   const Simulation expected = reference.run();
-  std::vector<std::int64_t> live;
-  EXPECT_EQ(simulate(graph, keep, live), expected);
-  EXPECT_EQ(live, reference.live_after_event);
+  Timeline timeline;
+  EXPECT_EQ(Simulator(graph).run(keep, sweeps, timeline), expected);
+  EXPECT_EQ(simulate(graph, keep, sweeps), expected);
+  EXPECT_EQ(timeline.live_bytes, reference.live_after_event);
 }
 
 void fuzz(const testing::RandomGraphOptions& options, int num_graphs) {
@@ -44,7 +64,9 @@ void fuzz(const testing::RandomGraphOptions& options, int num_graphs) {
     std::mt19937_64 random(seed);
     for (int i = 0; i < 4; ++i) {
       SCOPED_TRACE("seed " + std::to_string(seed));
-      expect_reference(graph, random_set(graph.values.size(), random));
+      const KeptSet keep = random_set(graph.values.size(), random);
+      expect_reference(graph, keep, {});
+      expect_reference(graph, keep, random_sweeps(graph, random));
     }
   }
 }
@@ -81,6 +103,50 @@ TEST(Simulate, ReplaysEveryDroppedLinkOfAChainOnce) {
     EXPECT_EQ(result.replay_seconds, seconds) << kept;
     EXPECT_EQ(result.replay_flops, seconds) << kept;
   }
+}
+
+// Values 1..4 of the chain are saved and dropped; value 5 is the last and stays with the program.
+TEST(Simulate, ReplaysAgainWhatAListedSweepDoesNotCache) {
+  const Graph graph = testing::chain_graph({.bytes = {1, 1, 1, 1, 1}, .seconds = {1, 2, 4, 8, 16}});
+  const std::vector<Sweep> sweeps{{.target = 4, .cached = {2}}};
+  const Simulation result = simulate(graph, drop_all(graph), sweeps);
+  // 1, 2, 3 and 4 for value 4; 3 from the cached 2; 2 is there; 1 once more.
+  EXPECT_EQ(result.replay_seconds, 1 + 2 + 4 + 8 + 4 + 1);
+  EXPECT_EQ(result.num_replayed_ops, 6);
+  EXPECT_EQ(simulate(graph, drop_all(graph)).num_replayed_ops, 4);
+}
+
+TEST(Simulate, HoldsAListedValueWithoutHandlesUntilItsLastReaderIsDone) {
+  StepBuilder step;
+  const Index x = step.external();
+  const Index unsaved = step.run({.reads = {x}, .fresh_bytes = {100}}).front();
+  const Index first = step.run({.reads = {unsaved}, .fresh_bytes = {10}}).front();
+  const Index second = step.run({.reads = {unsaved}, .fresh_bytes = {20}}).front();
+  step.save(first);
+  step.run({.reads = {second}, .fresh_bytes = {1}});
+  step.save(second);
+  const Graph graph = step.finish();
+  const std::vector<Sweep> sweeps{{.target = second, .cached = {unsaved}}};
+  EXPECT_EQ(simulate(graph, drop_all(graph)).num_replayed_ops, 4);
+  EXPECT_EQ(simulate(graph, drop_all(graph), sweeps).num_replayed_ops, 3);
+  Timeline timeline;
+  Simulator(graph).run(drop_all(graph), sweeps, timeline);
+  EXPECT_EQ(timeline.live_bytes.back(), 1) << "the last output stays with the program";
+}
+
+TEST(Simulate, RejectsSweepsThatDoNotFitTheGraph) {
+  StepBuilder step;
+  const Index made = step.run({.reads = {step.external()}, .fresh_bytes = {8}}).front();
+  step.run({.overwrites = {made}});
+  const Graph graph = step.finish();
+  const auto expect_fault = [&](const std::vector<Sweep>& sweeps, const char* part) {
+    testing::expect_invalid([&] { simulate(graph, KeptSet(3, 0), sweeps); }, part);
+  };
+  expect_fault({{.target = 3}}, "target of a sweep is 3, but must be a value of the graph");
+  expect_fault({{.target = 1}}, "target of a sweep is 1, but must be the last version");
+  expect_fault({{.target = 2}, {.target = 2}}, "above the one before it, 2");
+  expect_fault({{.target = 2, .cached = {2, 0}}}, "a value cached by a sweep is 0");
+  expect_fault({{.target = -1}}, "target of a sweep is -1");
 }
 
 TEST(Simulate, FindsThePeakOfAChainInBackward) {

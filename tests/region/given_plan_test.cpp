@@ -15,7 +15,8 @@ using ::testing::HasSubstr;
 
 constexpr int kNumStages = 12;
 
-// Twelve stages of Linear, GELU and a residual sum; only the sum crosses their boundaries.
+// Twelve stages of scaling, GELU, Linear and a residual sum. Only the sum crosses their boundaries,
+// and autograd does not save it.
 class Chain {
  public:
   Chain() {
@@ -34,7 +35,7 @@ class Chain {
     at::Tensor x = input_;
     for (int i = 0; i < kNumStages; ++i) {
       begin_stage("stage" + std::to_string(i));
-      x = x + torch::gelu(linears_[i]->forward(x));
+      x = x + linears_[i]->forward(torch::gelu(x * 0.5));
     }
     return x.pow(2).sum();
   }
@@ -75,6 +76,32 @@ std::shared_ptr<const plan::Plan> shared(plan::Plan plan) {
   return std::make_shared<const plan::Plan>(std::move(plan));
 }
 
+// What the last op of that name in `stage` makes.
+plan::Index output_of(const plan::Graph& graph, const std::string& name, int stage) {
+  plan::Index found = -1;
+  for (const plan::Op& op : graph.ops) {
+    if (op.name == name && graph.stages[op.stage].name == "stage" + std::to_string(stage)) {
+      found = op.outputs.front();
+    }
+  }
+  EXPECT_GE(found, 0) << name << " in stage " << stage;
+  return found;
+}
+
+// Keeps nothing. The first sweep leaves every fourth boundary; from there each stage is made by a
+// sweep of its own, which leaves nothing of the stages before.
+plan::Plan nested_plan(const plan::Graph& graph) {
+  plan::Plan plan{.policy = "nested", .signature = graph.signature};
+  plan.keep.resize(graph.values.size(), 0);
+  const auto boundary = [&](int stage) { return output_of(graph, "aten::add", stage); };
+  for (int i = 0; i < kNumStages; ++i) {
+    const plan::Index scaled = output_of(graph, "aten::mul", i);
+    plan.sweeps.push_back({output_of(graph, "aten::gelu", i), {scaled}});
+  }
+  plan.sweeps.push_back({boundary(kNumStages - 1), {boundary(3), boundary(7)}});
+  return plan;
+}
+
 class GivenPlan : public ::testing::Test {
  protected:
   static void SetUpTestSuite() { profile::install_cpu_counter(); }
@@ -94,6 +121,30 @@ TEST_F(GivenPlan, IsFollowedWithFiguresPredictedAnew) {
   EXPECT_EQ(region.plan().policy, "every_3");
   EXPECT_EQ(region.plan().predicted_peak_bytes, maker.plan().predicted_peak_bytes);
   EXPECT_EQ(region.last_step().num_replayed_ops, maker.plan().num_replayed_ops);
+}
+
+TEST_F(GivenPlan, WithSweepsIsExactInBitsBytesAndReplays) {
+  const Region maker = after_one_step(chain_, {.policy = "drop_all"});
+  const auto plain = chain_.gradients();
+  Region region({.plan = shared(nested_plan(maker.graph()))});
+  chain_.step(region);
+  for (int step = 0; step < 2; ++step) {
+    EXPECT_EQ(chain_.step(region), region.plan().predicted_peak_bytes);
+    EXPECT_EQ(region.last_step().num_replayed_ops, region.plan().num_replayed_ops);
+    const auto gradients = chain_.gradients();
+    for (std::size_t i = 0; i < plain.size(); ++i) EXPECT_TRUE(same_bits(plain[i], gradients[i]));
+  }
+  EXPECT_LT(region.plan().predicted_peak_bytes, maker.plan().predicted_peak_bytes);
+  EXPECT_GT(region.plan().num_replayed_ops, 2 * maker.plan().num_replayed_ops);
+}
+
+TEST_F(GivenPlan, WhoseSweepsDoNotFitIsRefused) {
+  const Region maker = after_one_step(chain_, {.policy = "drop_all"});
+  auto given = maker.plan();
+  given.sweeps = {{.target = static_cast<plan::Index>(given.keep.size())}};
+  Region region({.plan = shared(given)});
+  EXPECT_THROW(chain_.step(region), c10::ValueError);
+  EXPECT_FALSE(region.has_plan());
 }
 
 TEST_F(GivenPlan, OfAnotherSequenceIsNamedOnceAndTheBudgetPlans) {

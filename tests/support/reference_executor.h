@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <cstdint>
 #include <map>
+#include <optional>
 #include <set>
 #include <span>
 #include <stdexcept>
@@ -16,8 +17,12 @@ namespace gradrecomp::testing {
 /// and what is wanted counted anew after every release.
 class ReferenceExecutor {
  public:
-  ReferenceExecutor(const plan::Graph& graph, std::span<const std::uint8_t> keep)
-      : graph_(graph), keep_(keep.begin(), keep.end()), handles_(graph.values.size(), 0) {}
+  ReferenceExecutor(const plan::Graph& graph, std::span<const std::uint8_t> keep,
+                    std::span<const plan::Sweep> sweeps = {})
+      : graph_(graph),
+        keep_(keep.begin(), keep.end()),
+        sweeps_(sweeps.begin(), sweeps.end()),
+        handles_(graph.values.size(), 0) {}
 
   plan::Simulation run() {
     for (std::size_t t = 0; t < graph_.events.size(); ++t) {
@@ -35,7 +40,7 @@ class ReferenceExecutor {
 
  private:
   using Index = plan::Index;
-  enum class Owner { program, tape, cache, sweep };
+  enum class Owner { program, tape, cache, plan, sweep };
   struct Storage {
     std::int64_t bytes = 0;
     Index content = -1;
@@ -65,7 +70,7 @@ class ReferenceExecutor {
 
   bool lasting(Index v) {
     return graph_.values[v].producer < 0 ||
-           find(v, {Owner::program, Owner::tape, Owner::cache}) != nullptr;
+           find(v, {Owner::program, Owner::tape, Owner::cache, Owner::plan}) != nullptr;
   }
 
   Storage& allocate(Index v, Owner owner) {
@@ -123,15 +128,22 @@ class ReferenceExecutor {
 
   void release_unwanted() {
     if (dropped_.empty()) return;
+    const std::vector<int> wanted = count_wanted();
+    for (std::size_t v = 0; v < wanted.size(); ++v) {
+      if (wanted[v] > 0) continue;
+      disown(static_cast<Index>(v), Owner::tape);
+      disown(static_cast<Index>(v), Owner::plan);
+    }
+  }
+
+  [[nodiscard]] std::vector<int> count_wanted() const {
     std::vector<int> wanted = handles_;
     for (std::size_t i = graph_.ops.size(); i-- > 0;) {
       bool replayed = false;
       for (const Index w : graph_.ops[i].outputs) replayed |= dropped_[w] && wanted[w] > 0;
       for (const Index u : graph_.ops[i].inputs) wanted[u] += replayed ? 1 : 0;
     }
-    for (std::size_t v = 0; v < wanted.size(); ++v) {
-      if (wanted[v] == 0) disown(static_cast<Index>(v), Owner::tape);
-    }
+    return wanted;
   }
 
   void need(Index v, std::set<Index>& ops) {
@@ -185,15 +197,28 @@ class ReferenceExecutor {
 
   void settle_output(Index w, Index target, const std::set<Index>& left) {
     const bool duplicate = lasting(w);
-    if (!duplicate && handles_[w] > 0) {
-      find(w, {Owner::sweep})->owners = {Owner::cache};
+    const auto cache = duplicate ? std::nullopt : cache_of(w, target);
+    if (cache) {
+      find(w, {Owner::sweep})->owners = {*cache};
     } else if (duplicate || (!read_later(w, left) && w != target)) {
       disown(w, Owner::sweep);
     }
   }
 
+  /// Who takes over what the sweep of `target` has made, if anybody does.
+  [[nodiscard]] std::optional<Owner> cache_of(Index w, Index target) const {
+    const auto listed = std::ranges::find(sweeps_, target, &plan::Sweep::target);
+    const bool is_listed = listed != sweeps_.end();
+    if (is_listed && std::ranges::count(listed->cached, w) > 0 && count_wanted()[w] > 0) {
+      return Owner::plan;
+    }
+    if (handles_[w] > 0 && (!is_listed || w == target)) return Owner::cache;
+    return std::nullopt;
+  }
+
   const plan::Graph& graph_;
   std::vector<std::uint8_t> keep_;
+  std::vector<plan::Sweep> sweeps_;
   std::vector<int> handles_;
   std::vector<bool> dropped_;
   std::map<int, Storage> storages_;

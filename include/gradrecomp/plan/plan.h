@@ -16,7 +16,7 @@ enum class CostModel : std::uint8_t { seconds, flops };
 /// A sweep is known by the demanded value that sets it off. What it makes and does not cache is
 /// replayed again by a later sweep.
 struct Sweep {
-  Index target = -1;               ///< the demanded value; always cached until its last release
+  Index target = -1;               ///< the demanded value; cached at least until its last release
   std::vector<Index> cached = {};  ///< ascending; each is held until nothing wants it any more
   bool operator==(const Sweep&) const = default;
 };

@@ -5,10 +5,11 @@
 #include <vector>
 
 #include "gradrecomp/plan/graph.h"
+#include "gradrecomp/plan/plan.h"
 
 namespace gradrecomp::plan {
 
-/// What one step does under a kept set.
+/// What one step does under a kept set and the sweeps of a plan.
 struct Simulation {
   std::int64_t peak_bytes = 0;  ///< highest live activation bytes above the step's start
   std::int64_t seal_bytes = 0;  ///< live when the forward pass of the region has ended
@@ -44,6 +45,14 @@ class Simulator {
   Simulation run(std::span<const std::uint8_t> keep);
   Simulation run(std::span<const std::uint8_t> keep, Timeline& timeline);
 
+  /// The same where the replays that `sweeps` lists leave behind what is listed there.
+  ///
+  /// Throws:  std::invalid_argument also if targets, or the values a sweep caches, do not ascend or
+  ///          are not the last versions of their storages.
+  Simulation run(std::span<const std::uint8_t> keep, std::span<const Sweep> sweeps);
+  Simulation run(std::span<const std::uint8_t> keep, std::span<const Sweep> sweeps,
+                 Timeline& timeline);
+
  private:
   struct ValueFacts {
     std::int64_t bytes;
@@ -70,6 +79,8 @@ class Simulator {
     bool held = false;
     bool owned = false;
     bool cached = false;
+    bool outlasts_handles = false;
+    bool listed = false;
     bool made = false;
     bool dropped = false;
   };
@@ -77,6 +88,9 @@ class Simulator {
   [[nodiscard]] std::span<const Index> inputs(Index op) const;
   [[nodiscard]] std::span<const Index> outputs(Index op) const;
   [[nodiscard]] bool live(Index v) const;
+
+  void check(std::span<const Sweep> sweeps) const;
+  void check_value(Index v, Index previous, const char* name) const;
 
   template <bool record>
   Simulation run_events(std::span<const std::uint8_t> keep, Timeline* timeline);
@@ -93,12 +107,16 @@ class Simulator {
   void let_go(Index v);
   void release(Index v);
   void lower_wanted(Index v);
+  void uncache(Index v);
 
+  void demand(Index target);
+  [[nodiscard]] const Sweep* listed_sweep(Index target) const;
   void replay_closure(Index target);
   void find_closure(Index target);
   void replay(Index op, Index target);
   void prepare_in_place(Index op);
   void settle_output(Index v, Index target);
+  void cache(Index v, Index target);
   void settle_input(Index v);
 
   std::vector<ValueFacts> values_;
@@ -116,6 +134,8 @@ class Simulator {
   std::int64_t event_peak_bytes_ = 0;
   Simulation result_;
   Timeline* timeline_ = nullptr;
+  std::span<const Sweep> sweeps_;  // of the present run
+  bool in_listed_sweep_ = false;
 };
 
 /// Replays the event log of `graph` around the values that `keep` holds, byte by byte.
@@ -123,8 +143,10 @@ class Simulator {
 /// Guarantees: the activation peak of a step on the same op sequence, equal to the byte on CPU.
 /// Throws:     std::invalid_argument if `keep` has another size than graph.values.
 Simulation simulate(const Graph& graph, std::span<const std::uint8_t> keep);
+Simulation simulate(const Graph& graph, std::span<const std::uint8_t> keep,
+                    std::span<const Sweep> sweeps);
 
-/// The same, also returning live bytes after every event.
+/// The first, also returning live bytes after every event.
 Simulation simulate(const Graph& graph, std::span<const std::uint8_t> keep,
                     std::vector<std::int64_t>& live_bytes_after_event);
 

@@ -20,6 +20,8 @@ struct Advice {
   std::shared_ptr<const std::vector<std::uint64_t>> sequence;
   /// Per value of that sequence: 0 drop, 1 keep, 2 keep as a source, since its replay differed.
   std::shared_ptr<const std::vector<std::uint8_t>> keep;
+  /// What replays of that sequence cache; null: every value with handles.
+  SweepPlans sweeps = {};
 };
 
 /// Records the operators of one thread onto a tape, from construction to finish() or destruction.

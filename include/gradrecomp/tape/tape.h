@@ -31,7 +31,17 @@ enum class Hold : std::uint8_t {
   kept,    ///< the plan keeps it, or it is a boundary of the safe plan
   source,  ///< cannot be made again: external, not replayable, or verification failed
   cached,  ///< made again by a replay, held until its last handle is released
+  listed,  ///< made again by a replay whose plan lists it, held until nothing wants it
 };
+
+/// What the replay that a demand of `target` sets off caches, instead of every value with handles.
+struct SweepPlan {
+  ValueId target = -1;
+  std::vector<ValueId> cached = {};  ///< ascending
+};
+
+/// By ascending target; null: no replay differs from the rule.
+using SweepPlans = std::shared_ptr<const std::vector<SweepPlan>>;
 
 /// A storage at one content version.
 struct Value {
@@ -118,7 +128,9 @@ class Tape : public std::enable_shared_from_this<Tape> {
   /// originals that still live, bit by bit; values that differ become sources.
   /// Returns the replay seconds per op; ops that cannot be replayed have 0.
   std::vector<double> verify(OpId first, OpId last);
-  /// Forgets all values cached by replays whose handles are still there (after retain_graph).
+  /// From now on replays cache what `plans` say. Values that do not exist are passed over.
+  void follow(SweepPlans plans) { sweep_plans_ = std::move(plans); }
+  /// Forgets all values cached by replays that are still wanted (after retain_graph).
   void drop_cached();
 
   void observe(std::shared_ptr<Observer> observer) { observer_ = std::move(observer); }
@@ -137,12 +149,14 @@ class Tape : public std::enable_shared_from_this<Tape> {
   void count_wanted();
   void stop_wanting(ValueId id);
   void check_unmodified(ValueId id, const Op& reader) const;
+  [[nodiscard]] const SweepPlan* sweep_plan(ValueId target) const;
   [[nodiscard]] c10::Storage live_storage(ValueId id) const;
 
   std::deque<Value> values_;
   std::deque<Op> ops_;
   ska::flat_hash_map<const c10::StorageImpl*, ValueId> by_storage_;
   std::shared_ptr<Observer> observer_;
+  SweepPlans sweep_plans_;
   std::int32_t num_sweeps_ = 0;
   std::int64_t num_replayed_ops_ = 0;
   double replay_seconds_ = 0;
