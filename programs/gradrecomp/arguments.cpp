@@ -86,10 +86,10 @@ void add_threads_argument(CLI::App& command) {
 
 void check_budget(const Options& options) {
   const int given = options.max_overhead.has_value() + options.max_peak_bytes.has_value() +
-                    (options.policy.empty() ? 0 : 1);
+                    (options.policy.empty() ? 0 : 1) + (options.plan == nullptr ? 0 : 1);
   if (given > 1) {
-    reject("gradrecomp", "number of --max-overhead, --max-peak and --policy", std::to_string(given),
-           "at most 1. Leave the others out.");
+    reject("gradrecomp", "number of --max-overhead, --max-peak, --policy and --plan",
+           std::to_string(given), "at most 1. Leave the others out.");
   }
 }
 

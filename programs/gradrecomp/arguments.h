@@ -28,7 +28,7 @@ void add_gradients_argument(CLI::App& command, Gradients& gradients);
 /// Adds --threads, which takes effect at once.
 void add_threads_argument(CLI::App& command);
 
-/// Checks that at most one budget or policy is given.
+/// Checks that at most one budget, policy or plan is given.
 /// Throws:  BadInput otherwise.
 void check_budget(const Options& options);
 

@@ -53,6 +53,7 @@ std::vector<Arm> parse_arms(std::string_view option, std::string_view text, plan
 }
 
 Arm main_arm(const Options& options) {
+  if (options.plan != nullptr) return {"plan", options};
   if (!options.policy.empty()) return {options.policy, options};
   return {options.max_peak_bytes ? "max_peak_bytes" : "max_overhead", options};
 }

@@ -23,7 +23,7 @@ Arm parse_arm(std::string_view option, std::string_view text, plan::CostModel co
 /// Reads arms with commas between; "" is none.
 std::vector<Arm> parse_arms(std::string_view option, std::string_view text, plan::CostModel cost);
 
-/// The arm that runs under the user's budget or policy.
+/// The arm that runs under the user's budget, policy or plan.
 Arm main_arm(const Options& options);
 
 /// Every arm of `arms` once and `last` at the end, without plain, which always runs.

@@ -5,6 +5,8 @@
 #include <algorithm>
 #include <utility>
 
+#include "given_plan.h"
+
 namespace gradrecomp::program {
 
 ArmRunner::ArmRunner(Workload& workload, const ArmRunnerOptions& options, Progress& progress)
@@ -66,6 +68,7 @@ ArmResult ArmRunner::run(const Arm& arm) {
   Region region(arm.options);
   progress_.show(fmt::format("arm {}: profiling", arm.name));
   arm_step(region, result);
+  check_given_plan(region, workload_);
   for (std::int64_t i = 0; i < num_warm_ups(); ++i) arm_step(region, result);
   measure(region, result);
   result.plan = region.plan();

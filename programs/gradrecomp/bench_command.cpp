@@ -13,6 +13,7 @@
 #include "arm_runner.h"
 #include "bad_input.h"
 #include "bench_report.h"
+#include "given_plan.h"
 #include "number.h"
 
 namespace gradrecomp::program {
@@ -34,6 +35,7 @@ void add_arguments(CLI::App& command, BenchOptions& options) {
   auto& o = options;
   add_workload_arguments(command, o.workload);
   add_budget_arguments(command, o.budget);
+  add_plan_argument(command, o.budget);
   add_threads_argument(command);
   add_argument(command, "--compare",
                "More arms: keep-all,drop-all,every-2,sqrt,pointwise-only,18%,...",

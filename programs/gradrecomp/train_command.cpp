@@ -14,6 +14,7 @@
 #include "arguments.h"
 #include "byte_size.h"
 #include "device.h"
+#include "given_plan.h"
 #include "gradients.h"
 #include "gradrecomp/profile/memory_meter.h"
 #include "number.h"
@@ -52,6 +53,7 @@ class Trainee {
     reset_gradients(workload_.parameters(), Gradients::preallocated);
     const auto seed = workload_.options().seed + static_cast<std::uint64_t>(index);
     const auto step = run_training_step(workload_, region_ ? &*region_ : nullptr, seed);
+    if (region_ && region_->last_step().profiled) check_given_plan(*region_, workload_);
     seconds_.push_back(step.seconds);
     if (!region_ || !region_->last_step().profiled) {
       peak_bytes_ = std::max(peak_bytes_, step.measured_peak_bytes);
@@ -164,6 +166,7 @@ void add_train_command(CLI::App& app, int& status) {
   const auto options = std::make_shared<TrainOptions>();
   add_workload_arguments(*command, options->workload);
   add_budget_arguments(*command, options->budget);
+  add_plan_argument(*command, options->budget);
   add_threads_argument(*command);
   add_argument(*command, "--steps", "SGD steps; the first is profiled, so at least 2 (8)",
                [options](const auto& text) {

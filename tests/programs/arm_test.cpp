@@ -47,6 +47,7 @@ TEST(Arm, RunsEachOnceAndTheMainOneLast) {
             (std::vector<std::string>{"every_2", "keep_all", "sqrt_n"}));
   EXPECT_EQ(main_arm({.max_overhead = 0.1}).name, "max_overhead");
   EXPECT_EQ(main_arm({.max_peak_bytes = 1}).name, "max_peak_bytes");
+  EXPECT_EQ(main_arm({.plan = std::make_shared<const plan::Plan>()}).name, "plan");
 }
 
 }  // namespace

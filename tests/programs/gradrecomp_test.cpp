@@ -153,6 +153,40 @@ TEST(Program, PlansAProfiledStepAlikeOnAnyMachine) {
             0);
 }
 
+TEST(Program, FollowsAPlanMadeBefore) {
+  const testing::TemporaryFolder folder;
+  const auto file = [&](const char* name) { return (folder / name).string(); };
+  const Outcome planned =
+      run_program(std::string("plan ") + kSmall + " --max-overhead 0.1 --cost flops --out " +
+                  file("plan.json"));
+  ASSERT_EQ(planned.status, 0) << planned.text;
+  const std::string under_plan = std::string(kSmall) + " --plan " + file("plan.json");
+  const Outcome bench = run_program("bench " + under_plan + " --steps 1 --json " + file("x.json"));
+  ASSERT_EQ(bench.status, 0) << bench.text;
+  const auto arm = nlohmann::json::parse(content(file("x.json"))).back();
+  const auto plan = nlohmann::json::parse(content(file("plan.json")));
+  EXPECT_EQ(arm["arm"], "plan");
+  EXPECT_TRUE(arm["bitwise_equal"].get<bool>());
+  EXPECT_EQ(arm["measured_peak_bytes"], plan["predicted"]["peak_bytes"]);
+  EXPECT_EQ(arm["num_replayed_ops"], plan["predicted"]["num_replayed_ops"]);
+  EXPECT_EQ(run_program("train " + under_plan + " --steps 2").status, 0);
+}
+
+TEST(Program, RefusesAPlanMadeForAnotherModel) {
+  const testing::TemporaryFolder folder;
+  const auto plan = (folder / "plan.json").string();
+  const Outcome planned =
+      run_program(std::string("plan ") + kSmall + " --policy sqrt --out " + plan);
+  ASSERT_EQ(planned.status, 0) << planned.text;
+  const std::string other =
+      " --model resnet18 --image-size 64 --batch 2 --threads 1 --plan " + plan;
+  expect_refused("bench" + other, "--plan: signature is 0x");
+  expect_refused("bench" + other, "that of resnet18, batch 2, image 64 x 64");
+  expect_refused("train" + other, "--plan: signature is 0x");
+  expect_refused("bench --policy sqrt --plan " + plan, "is 2, but must be at most 1");
+  expect_refused("bench --plan no/such/file", "load_plan: file is no/such/file");
+}
+
 TEST(Program, WritesAllKeysOfAFront) {
   const TemporaryFile front;
   const Outcome outcome = run_program(std::string("plan ") + kSmall +
