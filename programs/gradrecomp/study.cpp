@@ -23,8 +23,8 @@ plan::Request request_of(const Options& budget) {
 }  // namespace
 
 std::vector<std::string> usual_policies() {
-  return {"keep_all", "drop_all",    "every_1",        "every_2",  "every_4",
-          "sqrt_n",   "chen_greedy", "pointwise_only", "selective"};
+  return {"keep_all", "drop_all",    "every_1",        "every_2",   "every_4",
+          "sqrt_n",   "chen_greedy", "pointwise_only", "selective", "nested"};
 }
 
 bool has_proven_peaks(const Study& study) {
