@@ -182,7 +182,11 @@ class Extractor {
       const bool of_value = event.kind == EventKind::save || event.kind == EventKind::death;
       if (of_value && is_own(event.id, block)) add_event(event.kind, event.id);
     }
-    for (const Index id : made_.inputs) add_event(EventKind::death, made_.global[id]);
+    for (const Index id : made_.inputs) {
+      // One handle more than is released here: the last release may lie in another window.
+      add_event(EventKind::save, made_.global[id]);
+      add_event(EventKind::death, made_.global[id]);
+    }
   }
 
   /// The end of forward, and what a later block makes of this one if its boundary was dropped.

@@ -76,6 +76,9 @@ Bound::Bound(const Graph& graph, const Pricing& pricing)
   scale_bytes_ = static_cast<double>(saved_bytes);
   for (const Index t : moments_) base_.push_back(static_cast<double>(base[t]) / scale_bytes_);
   find_lives();
+  // Where all is replayed, each moment is at its lowest: the highest of these is the floor.
+  const Relaxed lowest = loads_of(std::vector<std::uint8_t>(graph.ops.size(), 1));
+  if (!lowest.loads.empty()) lines_.push_back({0, std::ranges::max(lowest.loads)});
   constexpr double kSharpness = 30;
   const std::vector<std::uint8_t> none(graph.ops.size(), 0);
   for (const double load : loads_of(none).loads) log_weights_.push_back(kSharpness * load);

@@ -21,7 +21,9 @@
 // Here the first replay that reaches across leaves behind all it makes. A block may also be deferred:
 // the replays of blocks further on run through it (passes, each at the cost of the boundary alone)
 // and only that of the next block leaves its values behind, when they are due:
-//   rest' = rest + R,  run' = max(run + R, A),  passes' = passes + 1,  cost' = cost + c + passes * p
+//   rest' = rest + R,  run' = max(run + R, T + R + S, A),  passes' = passes + 1,
+//   cost' = cost + c + passes * p
+// with p the cost of a pass and T the tail peak of the block behind: from its own reach on.
 // Exact but for costs that fall into one bucket, of which the lowest peak survives, and but for the
 // number of open plans a bucket holds.
 
@@ -31,11 +33,13 @@ namespace {
 constexpr double kFree = 1e-5;  // of the step: a cost that only breaks ties
 constexpr int kCoarser = 4;
 constexpr int kFewestBuckets = 100;
+constexpr int kFewestOpenPoints = 3;
 constexpr std::int64_t kNone = std::numeric_limits<std::int64_t>::max() / 4;
 
 struct Partial {
   std::int64_t rest_bytes = kNone;
   std::int64_t run_bytes = 0;
+  std::int64_t tail_bytes = 0;  ///< peak since the block behind has reached across
   double cost = 0;
   int passes = 0;  ///< replays that reach across before that of the block behind
   Index step = -1;
@@ -158,6 +162,7 @@ class Chain {
   }
 
   void extend(const BlockChoice& choice) {
+    if (choice.option->just_in_time && size_.max_passes == 0) return;
     const std::vector<Partial>& behind = choice.out == Crossing::kept ? closed_ : open_;
     for (const Partial& partial : behind) {
       if (choice.deferred && (partial.passes == 0 || partial.passes > size_.max_passes)) continue;
@@ -174,9 +179,12 @@ class Chain {
 
   static Partial joined(const Partial& behind, const BlockChoice& choice) {
     const Option& o = *choice.option;
-    Partial made{behind.rest_bytes + o.retained_bytes, 0, behind.cost + o.cost, 0, -1};
-    std::int64_t run = behind.run_bytes + o.retained_bytes;
-    run += choice.deferred ? 0 : o.swept_bytes;
+    Partial made{.rest_bytes = behind.rest_bytes + o.retained_bytes,
+                 .tail_bytes = o.tail_peak_bytes,
+                 .cost = behind.cost + o.cost};
+    const std::int64_t swept_from = choice.deferred ? behind.tail_bytes : behind.run_bytes;
+    const std::int64_t run = std::max(behind.run_bytes + o.retained_bytes,
+                                      swept_from + o.retained_bytes + o.swept_bytes);
     if (choice.deferred) made.cost += behind.passes * o.pass_cost;
     const bool was_open = choice.out == Crossing::dropped;
     const bool stays_open = choice.in == Crossing::dropped;
@@ -207,14 +215,9 @@ class Chain {
       return;
     }
     std::vector<Partial>& cell = next_open_[bucket * num_lists() + made.passes];
-    for (const Partial& other : cell) {
-      if (other.rest_bytes <= made.rest_bytes && other.run_bytes <= made.run_bytes) return;
-    }
-    std::erase_if(cell, [&](const Partial& other) {
-      return made.rest_bytes <= other.rest_bytes && made.run_bytes <= other.run_bytes;
-    });
+    if (covered(cell, made)) return;
     made.step = note(choice, next);
-    cell.push_back(made);
+    insert(cell, made);
   }
 
   [[nodiscard]] std::size_t num_lists() const {
@@ -241,32 +244,37 @@ class Chain {
       for (const Partial& partial : cell) {
         bool fewer = false;
         for (int p = 0; p < partial.passes && !fewer; ++p) fewer = covered(lowest[p], partial);
-        if (fewer || !insert(lowest[partial.passes], partial)) continue;
+        if (fewer || covered(lowest[partial.passes], partial)) continue;
+        insert(lowest[partial.passes], partial);
         open_.push_back(partial);
       }
     }
   }
 
+  /// Whether one of `lowest` has neither peak higher; they have rising rest and falling run.
   static bool covered(const std::vector<Partial>& lowest, const Partial& partial) {
     const auto at = std::ranges::upper_bound(lowest, partial.rest_bytes, {}, &Partial::rest_bytes);
     return at != lowest.begin() && std::prev(at)->run_bytes <= partial.run_bytes;
   }
 
-  static bool insert(std::vector<Partial>& lowest, const Partial& partial) {
-    auto at = std::ranges::upper_bound(lowest, partial.rest_bytes, {}, &Partial::rest_bytes);
-    if (covered(lowest, partial)) return false;
-    while (at != lowest.begin() && std::prev(at)->rest_bytes == partial.rest_bytes) --at;
-    auto end = at;
+  /// Adds a plan that none covers, in place of those that it covers.
+  static void insert(std::vector<Partial>& lowest, const Partial& partial) {
+    const auto begin =
+        std::ranges::lower_bound(lowest, partial.rest_bytes, {}, &Partial::rest_bytes);
+    auto end = begin;
     while (end != lowest.end() && end->run_bytes >= partial.run_bytes) ++end;
-    lowest.insert(lowest.erase(at, end), partial);
-    return true;
+    if (begin == end) {
+      lowest.insert(begin, partial);
+    } else {
+      *begin = partial;
+      lowest.erase(begin + 1, end);
+    }
   }
 
   /// Takes from a bucket, again and again, the plan that its two neighbours replace best.
   void thin(std::vector<Partial>& cell) const {
     const auto most = static_cast<std::size_t>(size_.num_open_points);
     if (cell.size() <= most) return;
-    std::ranges::sort(cell, {}, &Partial::rest_bytes);
     while (cell.size() > most) {
       std::size_t least = 1;
       for (std::size_t i = 2; i + 1 < cell.size(); ++i) {
@@ -321,14 +329,17 @@ std::vector<ChainPoint> merged(std::vector<ChainPoint> points,
 }  // namespace
 
 std::vector<ChainPoint> solve_chain(std::span<const Menu* const> menus, const ChainSize& size) {
-  ChainSize coarse = size;
-  coarse.num_buckets = size.num_buckets / kCoarser;
-  coarse.num_open_points = std::max(3, size.num_open_points / kCoarser);
-  if (coarse.num_buckets < kFewestBuckets) return Chain(menus, size, nullptr).solve();
-  const std::vector<ChainPoint> known = solve_chain(menus, coarse);
+  ChainSize easier = size;
+  if (size.max_passes > 0) {
+    easier.max_passes = 0;
+  } else {
+    easier.num_buckets = size.num_buckets / kCoarser;
+    easier.num_open_points = std::max(kFewestOpenPoints, size.num_open_points / kCoarser);
+    if (easier.num_buckets < kFewestBuckets) return Chain(menus, size, nullptr).solve();
+  }
+  const std::vector<ChainPoint> known = solve_chain(menus, easier);
   const Hopes hopes(menus, known, size.max_cost);
-  std::vector<ChainPoint> found = Chain(menus, size, &hopes).solve();
-  return merged(std::move(found), known);
+  return merged(Chain(menus, size, &hopes).solve(), known);
 }
 
 }  // namespace gradrecomp::plan

@@ -10,7 +10,7 @@ namespace gradrecomp::plan {
 namespace {
 
 constexpr int kMaxBlocks = 128;
-constexpr MenuSize kMenuSize{.num_simulations = 1000, .num_options = 32};
+constexpr MenuSize kMenuSize{.num_simulations = 3000, .num_options = 32};
 
 std::int64_t saved_bytes(const Graph& graph) {
   std::int64_t bytes = 0;
@@ -28,6 +28,15 @@ std::vector<Index> find_backward_begins(const Graph& graph, const Blocks& blocks
   return begin;
 }
 
+std::vector<Index> find_first_demands(const Graph& graph) {
+  std::vector<Index> first(graph.values.size(), 0);
+  for (std::size_t t = graph.events.size(); t-- > 0;) {
+    const Event& event = graph.events[t];
+    if (event.kind == EventKind::demand) first[event.id] = static_cast<Index>(t);
+  }
+  return first;
+}
+
 }  // namespace
 
 ChainSearch::ChainSearch(const Graph& graph, const Pricing& pricing,
@@ -36,6 +45,7 @@ ChainSearch::ChainSearch(const Graph& graph, const Pricing& pricing,
       blocks_(find_blocks(graph, kMaxBlocks)),
       block_graphs_(make_block_graphs(graph, blocks_, verdicts, saved_bytes(graph) / 20000)),
       backward_begin_(find_backward_begins(graph, blocks_)),
+      first_demand_(find_first_demands(graph)),
       menus_(block_graphs_, pricing, kMenuSize) {
   constexpr std::int64_t kFewestBlocks = 6;
   for (const BlockGraph& block : block_graphs_) {
@@ -45,7 +55,11 @@ ChainSearch::ChainSearch(const Graph& graph, const Pricing& pricing,
 }
 
 std::vector<ChainPoint> ChainSearch::front(const ChainSize& size) const {
-  return solve_chain(menus_.of_blocks(), size);
+  double dearest = 0;
+  for (const Menu* menu : menus_.of_blocks()) dearest += menu->dearest(size.max_passes);
+  ChainSize needed = size;
+  needed.max_cost = std::max(std::min(size.max_cost, dearest), 1e-9);
+  return solve_chain(menus_.of_blocks(), needed);
 }
 
 KeptSet ChainSearch::kept(const ChainPoint& point) const {
@@ -63,12 +77,20 @@ KeptSet ChainSearch::kept(const ChainPoint& point) const {
 }
 
 std::vector<Index> ChainSearch::cached_from(const ChainPoint& point) const {
-  const auto deferred = [](const BlockChoice& choice) { return choice.deferred; };
-  if (std::ranges::none_of(point.choices, deferred)) return {};
+  const auto defers = [](const BlockChoice& choice) {
+    return choice.deferred || choice.option->just_in_time;
+  };
+  if (std::ranges::none_of(point.choices, defers)) return {};
   std::vector<Index> from(graph_.values.size(), 0);
-  for (std::size_t v = 0; v < from.size(); ++v) {
-    const Index block = blocks_.made_in[v];
-    if (block >= 0 && point.choices[block].deferred) from[v] = backward_begin_[block + 1];
+  for (std::size_t b = 0; b < block_graphs_.size(); ++b) {
+    const BlockGraph& block = block_graphs_[b];
+    const BlockChoice& choice = point.choices[b];
+    const Index due = choice.deferred ? backward_begin_[b + 1] : 0;
+    for (const Index v : block.global) {
+      if (blocks_.made_in[v] != static_cast<Index>(b)) continue;
+      from[v] = choice.option->just_in_time ? std::max(due, first_demand_[v]) : due;
+    }
+    for (const Index v : block.boundary) from[block.global[v]] = due;
   }
   return from;
 }

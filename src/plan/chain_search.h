@@ -31,6 +31,7 @@ class ChainSearch {
   Blocks blocks_;
   std::vector<BlockGraph> block_graphs_;
   std::vector<Index> backward_begin_;  ///< per block: the first event of its backward
+  std::vector<Index> first_demand_;    ///< per value
   Menus menus_;
   bool well_cut_ = true;
 };

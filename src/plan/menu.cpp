@@ -17,13 +17,15 @@
 // menu; simulate; put it on the menu if nothing there is as good, and take off what it beats; until
 // every option has been tried so, or the simulations are used up. With few choices that tries all
 // sets. What backward and the replays do not want falls out of an option, so that sets that differ
-// in name only count once.
+// in name only count once. The sets left are then measured once more with their values left behind
+// just in time, for plans that may replay ops more than once.
 
 namespace gradrecomp::plan {
 namespace {
 
 bool as_good(const Option& a, const Option& b) {
-  return a.linked == b.linked && a.retained_bytes <= b.retained_bytes &&
+  return a.linked == b.linked && a.just_in_time == b.just_in_time &&
+         a.retained_bytes <= b.retained_bytes &&
          a.swept_bytes <= b.swept_bytes && a.early_peak_bytes <= b.early_peak_bytes &&
          a.late_peak_bytes <= b.late_peak_bytes && a.cost <= b.cost && a.pass_cost <= b.pass_cost;
 }
@@ -123,7 +125,12 @@ class MenuSearch {
       const std::uint64_t kept = next->option.kept;
       for (std::size_t i = 0; i < num_choices_ && left_ > 0; ++i) try_set(kept ^ (1ULL << i));
     }
-    return thinned(size.num_options);
+    std::vector<Option> options = thinned(size.num_options);
+    if (size.num_just_in_time == 0) return options;
+    try_just_in_time();
+    const std::vector<Option> more = thinned(size.num_just_in_time);
+    options.insert(options.end(), more.begin(), more.end());
+    return options;
   }
 
  private:
@@ -143,17 +150,54 @@ class MenuSearch {
   void try_set(std::uint64_t kept) {
     if (!seen_.insert(kept).second) return;
     --left_;
-    Option option = measure(kept);
+    const Option option = measure(kept);
     seen_.insert(option.kept);
+    add(option);
+  }
+
+  /// Puts the same sets on the menu once more, their values left behind just in time.
+  void try_just_in_time() {
+    const std::vector<Entry> plain = std::exchange(entries_, {});
+    for (const Entry& entry : plain) {
+      Option option = measure(entry.option.kept, Timing::just_in_time);
+      option.just_in_time = true;
+      const bool saves = option.swept_bytes < entry.option.swept_bytes ||
+                         option.early_peak_bytes < entry.option.early_peak_bytes ||
+                         option.late_peak_bytes < entry.option.late_peak_bytes;
+      if (saves) add(option);
+    }
+  }
+
+  void add(const Option& option) {
     const auto covers = [&](const Entry& entry) { return as_good(entry.option, option); };
     if (std::ranges::any_of(entries_, covers)) return;
     std::erase_if(entries_, [&](const Entry& entry) { return as_good(option, entry.option); });
     entries_.push_back({option, false});
   }
 
-  Option measure(std::uint64_t kept) {
-    const Simulation result =
-        simulator_.run(kept_in_block(block_, kept, out_, in_), timeline_);
+  enum class Timing : std::uint8_t { at_once, just_in_time };
+
+  /// Per value, the event from which on replays leave it behind.
+  [[nodiscard]] std::vector<Index> cached_from(Timing timing) const {
+    std::vector<Index> from(block_.graph.values.size(), 0);
+    if (timing == Timing::at_once) return from;
+    const std::vector<Event>& events = block_.graph.events;
+    for (auto t = static_cast<Index>(events.size()) - 1; t >= block_.sweep_end; --t) {
+      if (events[t].kind == EventKind::demand) from[events[t].id] = t;
+    }
+    for (const Index v : block_.inputs) from[v] = 0;
+    for (const Index v : block_.boundary) from[v] = 0;
+    return from;
+  }
+
+  Simulation simulate(const KeptSet& keep, const std::vector<Index>& from) {
+    return simulator_.run(keep, simulator_.defer(keep, from), timeline_);
+  }
+
+  Option measure(std::uint64_t kept, Timing timing = Timing::at_once) {
+    const KeptSet keep = kept_in_block(block_, kept, out_, in_);
+    const Simulation result = timing == Timing::at_once ? simulator_.run(keep, timeline_)
+                                                        : simulate(keep, cached_from(timing));
     Option option;
     for (std::size_t i = 0; i < num_choices_; ++i) {
       if (timeline_.held[block_.choices[i]] != 0) option.kept |= 1ULL << i;
@@ -171,6 +215,17 @@ class MenuSearch {
     return option;
   }
 
+  /// The late peak, also where a replay of a later block would have made what it reaches for.
+  std::int64_t tail_peak(const Option& option) {
+    if (!option.linked) return option.late_peak_bytes;
+    const KeptSet keep = kept_in_block(block_, option.kept, out_, in_);
+    std::vector<Index> from =
+        cached_from(option.just_in_time ? Timing::just_in_time : Timing::at_once);
+    for (const Index v : block_.inputs) from[v] = block_.sweep_end;
+    simulate(keep, from);
+    return highest(std::span(timeline_.peak_bytes).subspan(reach(block_.sweep_end)));
+  }
+
   static std::int64_t highest(std::span<const std::int64_t> peaks) {
     return peaks.empty() ? 0 : std::ranges::max(peaks);
   }
@@ -184,12 +239,11 @@ class MenuSearch {
     return cost;
   }
 
-  /// The event whose replay reaches into earlier blocks.
-  [[nodiscard]] Index reach() const {
-    if (!block_.inputs.empty()) {
-      for (std::size_t i = 0; i < timeline_.replayed_ops.size(); ++i) {
-        if (timeline_.replayed_ops[i] == 0) return timeline_.replay_events[i];
-      }
+  /// The first event from `begin` on whose replay reaches into earlier blocks.
+  [[nodiscard]] Index reach(Index begin = 0) const {
+    for (std::size_t i = 0; i < timeline_.replayed_ops.size() && !block_.inputs.empty(); ++i) {
+      const bool reaches = timeline_.replayed_ops[i] == 0;
+      if (reaches && timeline_.replay_events[i] >= begin) return timeline_.replay_events[i];
     }
     return static_cast<Index>(timeline_.peak_bytes.size());
   }
@@ -201,6 +255,7 @@ class MenuSearch {
       options = Thinning(std::move(options)).to(num_options);
     }
     std::ranges::stable_sort(options, {}, &Option::cost);
+    for (Option& option : options) option.tail_peak_bytes = tail_peak(option);
     return options;
   }
 
@@ -217,6 +272,18 @@ class MenuSearch {
 };
 
 }  // namespace
+
+double Menu::dearest(int num_passes) const {
+  double cost = 0;
+  for (const auto& of_out : options) {
+    for (const auto& of_in : of_out) {
+      for (const Option& option : of_in) {
+        cost = std::max(cost, option.cost + num_passes * option.pass_cost);
+      }
+    }
+  }
+  return cost;
+}
 
 KeptSet kept_in_block(const BlockGraph& block, std::uint64_t kept, Crossing out, Crossing in) {
   KeptSet keep = block.keep;

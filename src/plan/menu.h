@@ -20,8 +20,13 @@ struct Option {
   std::int64_t swept_bytes = 0;  ///< made again when a later block's replay reaches across this one
   std::int64_t early_peak_bytes = 0;  ///< before a replay of its own reaches into earlier blocks
   std::int64_t late_peak_bytes = 0;   ///< from then on; 0 if none does
+  std::int64_t tail_peak_bytes = 0;   ///< from the block's own reach into earlier blocks on, if
+                                      ///< they are deferred and no other replay did that for it
   double cost = 0;
   double pass_cost = 0;  ///< of a replay that runs through the block and leaves nothing behind
+  /// What the block makes again is left behind when backward demands it, not before: fewer bytes
+  /// for more replays.
+  bool just_in_time = false;
   bool linked = false;  ///< the replay that a later block sets off runs through to earlier ones
 };
 
@@ -38,12 +43,15 @@ struct Menu {
   [[nodiscard]] const std::vector<Option>& of(Crossing out, Crossing in) const {
     return options[static_cast<std::size_t>(out)][static_cast<std::size_t>(in)];
   }
+  /// The cost of the dearest option when as many replays run through it.
+  [[nodiscard]] double dearest(int num_passes) const;
 };
 
 /// Bounds of the search for a menu.
 struct MenuSize {
   int num_simulations = 1000;  ///< for each fate
   int num_options = 32;        ///< for each fate
+  int num_just_in_time = 12;   ///< for each fate, beyond these
 };
 
 Menu make_menu(const BlockGraph& block, const Pricing& pricing, const MenuSize& size);

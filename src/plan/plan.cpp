@@ -41,6 +41,11 @@ std::string Plan::brief_report() const {
        << " of plain), overhead " << spelled_percent(predicted_overhead_seconds) << " in seconds, "
        << spelled_percent(predicted_overhead_flops) << " in FLOPs, " << num_replayed_ops
        << " replayed ops";
+  if (proven_peak_bytes > 0) {
+    text << "; proven: no plan below " << spelled_bytes(proven_peak_bytes)
+         << " at this overhead, nor below " << spelled_percent(proven_overhead)
+         << (cost == CostModel::seconds ? " in seconds" : " in FLOPs") << " at this peak";
+  }
   if (!feasible) text << "; does not meet the bound, nearest plan found";
   return text.str();
 }

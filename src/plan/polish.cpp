@@ -29,21 +29,34 @@ Polish::Polish(const Graph& graph, const Pricing& pricing, std::vector<Verdict> 
   }
 }
 
-Candidate Polish::evaluate(KeptSet keep, std::vector<Sweep> sweeps) {
+KeptSet Polish::settled(KeptSet keep) const {
   for (std::size_t v = 0; v < keep.size(); ++v) {
     if (verdicts_[v] != Verdict::open) keep[v] = verdicts_[v] == Verdict::keep ? 1 : 0;
   }
-  keep = only_wanted(graph_, std::move(keep));
-  const Simulation result = simulator_.run(keep);
+  return only_wanted(graph_, std::move(keep));
+}
+
+Candidate Polish::evaluate(KeptSet keep, std::vector<Sweep> sweeps) {
+  keep = settled(std::move(keep));
+  const Simulation result = simulator_.run(keep, sweeps);
   return {std::move(keep), std::move(sweeps), result, pricing_.overhead(result),
           pricing_.total(result)};
 }
 
-Polish::Trial Polish::measure(KeptSet keep, std::int64_t target_bytes) {
+Candidate Polish::evaluate(KeptSet keep, std::span<const Index> cached_from) {
+  if (cached_from.empty()) return evaluate(std::move(keep), std::vector<Sweep>{});
+  keep = settled(std::move(keep));
+  std::vector<Sweep> sweeps = simulator_.defer(keep, cached_from);
+  return evaluate(std::move(keep), std::move(sweeps));
+}
+
+Polish::Trial Polish::measure(KeptSet keep, std::vector<Sweep> sweeps,
+                              std::int64_t target_bytes) {
   Trial trial;
   keep = only_wanted(graph_, std::move(keep));
-  const Simulation result = simulator_.run(keep, timeline_);
-  trial.candidate = {std::move(keep), {}, result, pricing_.overhead(result), pricing_.total(result)};
+  const Simulation result = simulator_.run(keep, sweeps, timeline_);
+  trial.candidate = {std::move(keep), std::move(sweeps), result, pricing_.overhead(result),
+                     pricing_.total(result)};
   for (const std::int64_t bytes : timeline_.peak_bytes) {
     trial.excess += static_cast<double>(std::max<std::int64_t>(0, bytes - target_bytes));
   }
@@ -72,16 +85,16 @@ Candidate Polish::lower_peak(Candidate start, double max_overhead, int num_simul
   };
   std::int64_t target_bytes = below(start);
   Candidate best = start;
-  Trial now = measure(std::move(start.keep), target_bytes);
+  Trial now = measure(std::move(start.keep), start.sweeps, target_bytes);
   for (int i = 0; i < num_simulations; ++i) {
-    Trial next = measure(neighbour(now.candidate.keep), target_bytes);
+    Trial next = measure(neighbour(now.candidate.keep), start.sweeps, target_bytes);
     if (next.candidate.overhead > max_overhead || next.excess > now.excess) continue;
     if (next.excess == now.excess && next.candidate.total > now.candidate.total) continue;
     now = std::move(next);
     if (now.candidate.result.peak_bytes < best.result.peak_bytes) best = now.candidate;
     if (now.excess > 0) continue;
     target_bytes = below(now.candidate);
-    now = measure(std::move(now.candidate.keep), target_bytes);
+    now = measure(std::move(now.candidate.keep), start.sweeps, target_bytes);
   }
   return best;
 }
@@ -99,7 +112,7 @@ Candidate Polish::spare_replays(Candidate start, std::int64_t max_peak_bytes, in
   for (const Index v : dropped) {
     KeptSet keep = start.keep;
     keep[v] = 1;
-    Candidate next = evaluate(std::move(keep));
+    Candidate next = evaluate(std::move(keep), start.sweeps);
     if (next.result.peak_bytes > max_peak_bytes || next.total >= start.total) continue;
     start = std::move(next);
   }

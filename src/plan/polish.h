@@ -2,6 +2,7 @@
 
 #include <cstdint>
 #include <random>
+#include <span>
 #include <vector>
 
 #include "front.h"
@@ -17,6 +18,9 @@ class Polish {
   /// Runs the simulator on `keep`, verdicts enforced and unwanted values let go.
   Candidate evaluate(KeptSet keep, std::vector<Sweep> sweeps = {});
 
+  /// The same for replays that leave values behind from some event on; see Simulator::defer.
+  Candidate evaluate(KeptSet keep, std::span<const Index> cached_from);
+
   /// Lowers the peak of `start` within `max_overhead`; see Note [ Polish ] in polish.cpp.
   Candidate lower_peak(Candidate start, double max_overhead, int num_simulations);
 
@@ -24,12 +28,13 @@ class Polish {
   Candidate spare_replays(Candidate start, std::int64_t max_peak_bytes, int num_simulations);
 
  private:
+  [[nodiscard]] KeptSet settled(KeptSet keep) const;
   struct Trial {
     Candidate candidate;
     double excess = 0;  ///< sum over events of the bytes above the target
   };
 
-  Trial measure(KeptSet keep, std::int64_t target_bytes);
+  Trial measure(KeptSet keep, std::vector<Sweep> sweeps, std::int64_t target_bytes);
   KeptSet neighbour(const KeptSet& keep);
 
   const Graph& graph_;

@@ -19,10 +19,24 @@ namespace gradrecomp::plan {
 namespace {
 
 constexpr Index kMaxEvery = 32;
-constexpr std::array kGrades{0.06, 0.2, 1.0};
+constexpr int kNumBuckets = 400;
+constexpr int kNumOpenPoints = 12;
+constexpr std::int64_t kLeastStep = 2000;
 constexpr std::array kRungs{0.0, 0.01, 0.02, 0.03, 0.05, 0.08, 0.12, 0.18, 0.25, 0.35};
 
+constexpr auto kAnyOverhead = std::numeric_limits<double>::infinity();
+
 }  // namespace
+
+/// Plans up to some overhead, with up to some replays of an op before it is due.
+struct Search::Grade {
+  double max_cost;
+  int max_passes;
+  static const std::array<Grade, 4> kAll;
+};
+
+const std::array<Search::Grade, 4> Search::Grade::kAll{
+    {{0.06, 1}, {0.2, 1}, {0.5, 2}, {4.0, 8}}};
 
 Search::Search(const Graph& graph, const Pricing& pricing, const std::vector<Verdict>& verdicts)
     : graph_(graph),
@@ -47,23 +61,55 @@ void Search::add_policies() {
 }
 
 void Search::climb(double max_overhead) {
-  for (const double grade : kGrades) {
+  for (const Grade& grade : Grade::kAll) {
     add_chain(grade);
-    if (grade >= max_overhead) break;
+    if (grade.max_cost >= max_overhead) break;
   }
+  polish(-1, max_overhead);
+}
+
+void Search::descend(std::int64_t max_peak_bytes) {
+  double done = -1;
+  for (const Grade& grade : Grade::kAll) {
+    add_chain(grade);
+    polish(done, grade.max_cost);
+    done = grade.max_cost;
+    const Candidate* best = front_.least_total(max_peak_bytes);
+    if (best != nullptr && best->overhead <= done) return;
+  }
+}
+
+void Search::climb_once() {
+  add_chain({0.5, 0});
+  polish(-1, kAnyOverhead);
+}
+
+void Search::add_point(const ChainPoint& point) {
+  front_.add(polish_.evaluate(chain_.kept(point), chain_.cached_from(point)));
+}
+
+void Search::add_chain(const Grade& grade) {
+  const ChainSize size{.max_cost = grade.max_cost,
+                       .num_buckets = kNumBuckets,
+                       .num_open_points = kNumOpenPoints,
+                       .max_passes = grade.max_passes};
+  auto last = std::numeric_limits<std::int64_t>::max();
+  for (const ChainPoint& point : chain_.front(size)) {
+    // The menus' peaks are the simulator's or nearly so: a step this small is not worth a run.
+    const bool worth_it = point.peak_bytes < last - last / kLeastStep;
+    if (!worth_it) continue;
+    add_point(point);
+    last = point.peak_bytes;
+  }
+}
+
+/// Polishes the front at every rung above `above` and up to `max_overhead`.
+void Search::polish(double above, double max_overhead) {
   for (const double rung : kRungs) {
-    if (rung <= max_overhead) polish(rung);
+    if (rung <= above || rung > max_overhead) continue;
+    const Candidate* start = front_.least_peak(rung);
+    if (start != nullptr) front_.add(polish_.lower_peak(*start, rung, num_simulations_));
   }
-}
-
-void Search::add_chain(double max_overhead) {
-  const ChainSize size{.max_cost = max_overhead, .num_buckets = 2000, .num_open_points = 12};
-  for (const ChainPoint& point : chain_.front(size)) front_.add(evaluate(chain_.kept(point)));
-}
-
-void Search::polish(double max_overhead) {
-  const Candidate* start = front_.least_peak(max_overhead);
-  if (start != nullptr) front_.add(polish_.lower_peak(*start, max_overhead, num_simulations_));
 }
 
 Candidate Search::spare(const Candidate& chosen, std::int64_t max_peak_bytes) {

@@ -1,5 +1,6 @@
 #pragma once
 
+#include <cstdint>
 #include <vector>
 
 #include "chain_search.h"
@@ -19,6 +20,12 @@ class Search {
   /// Looks for all plans of at most this overhead, in one of a few grades of effort.
   void climb(double max_overhead);
 
+  /// Looks for plans of at most this peak until cheaper ones are out of the question.
+  void descend(std::int64_t max_peak_bytes);
+
+  /// Looks for all plans that replay no op twice.
+  void climb_once();
+
   /// Keeps what was replayed for nothing.
   Candidate spare(const Candidate& chosen, std::int64_t max_peak_bytes);
 
@@ -26,10 +33,12 @@ class Search {
   Candidate evaluate(KeptSet keep) { return polish_.evaluate(std::move(keep)); }
 
  private:
+  struct Grade;
+
   void add_policies();
-  void add_relaxed(double overhead);
-  void add_chain(double max_overhead);
-  void polish(double max_overhead);
+  void add_chain(const Grade& grade);
+  void add_point(const ChainPoint& point);
+  void polish(double above, double max_overhead);
 
   const Graph& graph_;
   const Pricing& pricing_;

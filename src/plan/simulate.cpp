@@ -148,11 +148,12 @@ Simulation Simulator::run_events(std::span<const std::uint8_t> keep, Timeline* t
   timeline_ = timeline;
   if constexpr (record) clear(*timeline);
   for (std::size_t t = 0; t < events_.size(); ++t) {
+    event_ = static_cast<Index>(t);
     event_peak_bytes_ = live_bytes_;
     apply(events_[t], keep);
     if (event_peak_bytes_ > result_.peak_bytes) {
       result_.peak_bytes = event_peak_bytes_;
-      result_.peak_event = static_cast<Index>(t);
+      result_.peak_event = event_;
     }
     if constexpr (record) {
       timeline->live_bytes.push_back(live_bytes_);
@@ -283,15 +284,55 @@ void Simulator::lower_wanted(Index first) {
   }
 }
 
+std::vector<Sweep> Simulator::defer(std::span<const std::uint8_t> keep,
+                                    std::span<const Index> cached_from) {
+  cached_from_ = cached_from;
+  deferring_.clear();
+  sweeps_ = {};
+  run_events<false>(keep, nullptr);
+  cached_from_ = {};
+  return std::exchange(deferring_, {});
+}
+
 void Simulator::demand(Index target) {
   if (live(target)) return;
+  if (!cached_from_.empty()) {
+    note_deferring(target);
+    sweeps_ = deferring_;
+  }
   const Sweep* sweep = sweeps_.empty() ? nullptr : listed_sweep(target);
   if (sweep == nullptr) return replay_closure(target);
+  run_listed(*sweep);
+}
+
+void Simulator::run_listed(const Sweep& sweep) {
   in_listed_sweep_ = true;
-  for (const Index v : sweep->cached) state_[v].listed = true;
-  replay_closure(target);
-  for (const Index v : sweep->cached) state_[v].listed = false;
+  for (const Index v : sweep.cached) state_[v].listed = true;
+  replay_closure(sweep.target);
+  for (const Index v : sweep.cached) state_[v].listed = false;
   in_listed_sweep_ = false;
+}
+
+/// Lists the sweep of `target` if it would leave values behind before they are due.
+void Simulator::note_deferring(Index target) {
+  find_closure(target);
+  Sweep sweep{target, {}};
+  bool is_early = false;
+  for (const Index op : closure_) {
+    op_needed_[op] = 0;
+    for (const Index v : outputs(op)) {
+      if (v == target || state_[v].handles == 0 || live(v)) continue;
+      const bool due = event_ >= cached_from_[v];
+      is_early |= !due;
+      if (due) sweep.cached.push_back(v);
+    }
+  }
+  if (!is_early) return;
+  std::ranges::sort(sweep.cached);
+  const auto at = std::ranges::lower_bound(deferring_, target, {}, &Sweep::target);
+  const bool known = at != deferring_.end() && at->target == target;
+  if (known) *at = std::move(sweep);
+  if (!known) deferring_.insert(at, std::move(sweep));
 }
 
 const Sweep* Simulator::listed_sweep(Index target) const {
@@ -346,7 +387,7 @@ void Simulator::replay(Index op, Index target) {
   ++result_.num_replayed_ops;
   if (timeline_ == nullptr) return;
   timeline_->replayed_ops.push_back(op);
-  timeline_->replay_events.push_back(static_cast<Index>(timeline_->live_bytes.size()));
+  timeline_->replay_events.push_back(event_);
 }
 
 /// Gives each in-place output of `op` a storage: a clone, or the temporary it overwrites.

@@ -138,7 +138,7 @@ class Solver {
     Search search(graph_, pricing_, verdicts_);
     const Candidate* best = search.front().least_total(max_peak_bytes);
     if (best == nullptr || best->total > 0) {
-      search.climb(kAnyOverhead);
+      search.descend(max_peak_bytes);
       best = search.front().least_total(max_peak_bytes);
     }
     const bool feasible = best != nullptr;
@@ -191,7 +191,8 @@ std::vector<Plan> make_front(const Graph& graph, const FrontRequest& request) {
   const Stopwatch stopwatch;
   const Pricing pricing(graph, request.cost);
   Search search(graph, pricing, select(graph, request.selection));
-  search.climb(kAnyOverhead);
+  if (request.nested) search.climb(kAnyOverhead);
+  if (!request.nested) search.climb_once();
   Describer describer(graph, pricing, request.cost);
   for (const double overhead : kBoundOverheads) describer.bound().tighten(overhead, kNumCuts);
   std::vector<Plan> plans;

@@ -37,7 +37,7 @@ double share(std::int64_t part, std::int64_t whole) {
 
 /// The predictions of a plan are what the simulator says of its kept set.
 void expect_simulated(const Graph& graph, const Plan& plan) {
-  const Simulation result = simulate(graph, plan.keep);
+  const Simulation result = simulate(graph, plan.keep, plan.sweeps);
   EXPECT_EQ(plan.predicted_peak_bytes, result.peak_bytes);
   EXPECT_EQ(plan.num_replayed_ops, result.num_replayed_ops);
   EXPECT_DOUBLE_EQ(plan.predicted_overhead_seconds, result.replay_seconds / graph.step_seconds);
@@ -53,9 +53,10 @@ std::vector<double> gaps(const Graph& graph) {
     expect_simulated(graph, plan);
     EXPECT_TRUE(plan.feasible);
     EXPECT_LE(plan.predicted_overhead_seconds, max_overhead);
+    // Plans that replay an op twice may lie below.
     const std::int64_t best = all.least_peak_bytes(max_overhead * graph.step_seconds);
-    EXPECT_GE(plan.predicted_peak_bytes, best);
-    found.push_back(share(plan.predicted_peak_bytes, best) - 1);
+    EXPECT_LE(plan.proven_peak_bytes, plan.predicted_peak_bytes);
+    found.push_back(std::max(0.0, share(plan.predicted_peak_bytes, best) - 1));
   }
   return found;
 }
@@ -103,10 +104,12 @@ TEST(MakePlan, MeetsAPeakAtNearTheLeastOverhead) {
       const Plan plan = make_plan(graph, {.max_peak_bytes = bound});
       const double best = all.least_replay_seconds(bound) / graph.step_seconds;
       expect_simulated(graph, plan);
-      EXPECT_EQ(plan.feasible, std::isfinite(best)) << seed;
+      // A plan that replays an op twice may reach what none of these reaches.
+      EXPECT_TRUE(plan.feasible || std::isinf(best)) << seed;
       if (!plan.feasible) continue;
       EXPECT_LE(plan.predicted_peak_bytes, bound);
-      EXPECT_GE(plan.predicted_overhead_seconds, best - 1e-12);
+      EXPECT_LE(plan.proven_overhead, plan.predicted_overhead_seconds);
+      if (!std::isfinite(best)) continue;
       sum += plan.predicted_overhead_seconds - best;
       ++num_plans;
     }
@@ -147,8 +150,9 @@ TEST(MakePlan, UnreachableBytesGiveTheLeastPeakFound) {
   const Graph graph = random_chain(8, 3);
   const Plan plan = make_plan(graph, {.max_peak_bytes = 1});
   EXPECT_FALSE(plan.feasible);
-  EXPECT_EQ(plan.predicted_peak_bytes,
+  EXPECT_LE(plan.predicted_peak_bytes,
             BruteForce(graph).least_peak_bytes(std::numeric_limits<double>::infinity()));
+  EXPECT_GE(plan.predicted_peak_bytes, plan.proven_peak_bytes);
 }
 
 TEST(MakePlan, IsNeverWorseThanAFixedPolicyWithinTheBudget) {
@@ -159,6 +163,40 @@ TEST(MakePlan, IsNeverWorseThanAFixedPolicyWithinTheBudget) {
     EXPECT_EQ(fixed.policy, policy);
     EXPECT_LE(plan.predicted_peak_bytes, fixed.predicted_peak_bytes) << policy;
   }
+}
+
+TEST(MakeFront, FallsStrictlyAndHoldsEveryAnswer) {
+  const Graph graph = testing::resnet_graph({2, 2, 2, 2}, 1);
+  const std::vector<Plan> front = make_front(graph, {.cost = CostModel::flops});
+  ASSERT_GE(front.size(), 10U);
+  for (std::size_t i = 1; i < front.size(); ++i) {
+    EXPECT_LT(front[i].predicted_peak_bytes, front[i - 1].predicted_peak_bytes);
+    EXPECT_GE(front[i].predicted_overhead_flops, front[i - 1].predicted_overhead_flops);
+    EXPECT_GE(front[i].predicted_peak_bytes, front[i].proven_peak_bytes);
+    expect_simulated(graph, front[i]);
+  }
+  const Plan plan = make_plan(graph, {.max_overhead = 0.1, .cost = CostModel::flops});
+  std::int64_t least = front.front().predicted_peak_bytes;
+  for (const Plan& point : front) {
+    if (point.predicted_overhead_flops <= 0.1) least = point.predicted_peak_bytes;
+  }
+  EXPECT_LE(least, plan.predicted_peak_bytes);
+}
+
+TEST(MakeFront, WithoutNestingMakesEachValueOnce) {
+  const Graph graph = testing::bert_graph(4, 1, 64);
+  for (const Plan& plan : make_front(graph, {.nested = false})) EXPECT_TRUE(plan.sweeps.empty());
+}
+
+TEST(MakePlan, ReplaysTwiceWhereOneReplayDoesNotReachTheBound) {
+  const Graph graph = testing::resnet_graph({2, 2, 6, 2}, 1);
+  const std::vector<Plan> once = make_front(graph, {.cost = CostModel::flops, .nested = false});
+  const std::int64_t bound = once.back().predicted_peak_bytes * 9 / 10;
+  const Plan plan = make_plan(graph, {.max_peak_bytes = bound, .cost = CostModel::flops});
+  EXPECT_TRUE(plan.feasible);
+  EXPECT_FALSE(plan.sweeps.empty());
+  EXPECT_LE(plan.predicted_peak_bytes, bound);
+  expect_simulated(graph, plan);
 }
 
 TEST(MakePlan, NeedsAThirdOfTheMemoryOfResNet152AtFivePercentOfFlops) {

@@ -53,6 +53,11 @@ class Simulator {
   Simulation run(std::span<const std::uint8_t> keep, std::span<const Sweep> sweeps,
                  Timeline& timeline);
 
+  /// The sweeps of a plan whose replays leave a saved value `v` behind only from event
+  /// `cached_from[v]` on, and are listed where that makes a difference.
+  std::vector<Sweep> defer(std::span<const std::uint8_t> keep,
+                           std::span<const Index> cached_from);
+
  private:
   struct ValueFacts {
     std::int64_t bytes;
@@ -111,6 +116,8 @@ class Simulator {
 
   void demand(Index target);
   [[nodiscard]] const Sweep* listed_sweep(Index target) const;
+  void run_listed(const Sweep& sweep);
+  void note_deferring(Index target);
   void replay_closure(Index target);
   void find_closure(Index target);
   void replay(Index op, Index target);
@@ -136,6 +143,9 @@ class Simulator {
   Timeline* timeline_ = nullptr;
   std::span<const Sweep> sweeps_;  // of the present run
   bool in_listed_sweep_ = false;
+  std::span<const Index> cached_from_;  // of the present run, if it defers
+  std::vector<Sweep> deferring_;        // that it found, by target
+  Index event_ = 0;
 };
 
 /// Replays the event log of `graph` around the values that `keep` holds, byte by byte.
