@@ -50,8 +50,9 @@ Wrapping on_tape(std::uint64_t seed) {
 }
 
 Options random_options(Dice& dice, const Outcome& plain) {
-  static const std::vector<std::string> policies = {
-      "drop_all", "keep_all", "every_1", "every_2", "every_3", "sqrt_n", "pointwise_only"};
+  static const std::vector<std::string> policies = {"drop_all",       "keep_all", "every_1",
+                                                    "every_2",        "every_3",  "sqrt_n",
+                                                    "pointwise_only", "nested",   "revolve_2"};
   Options options;
   options.window_bytes = dice.of(std::vector<std::int64_t>{1, 64, 1024, 16384, 64 << 20});
   if (dice.chance(0.85)) {
