@@ -15,13 +15,16 @@
 // cost. The options that none is better than are found by a Pareto local search: begin with all
 // choices kept, what autograd saved kept, and none kept; keep or drop one choice of an option on the
 // menu; simulate; put it on the menu if nothing there is as good, and take off what it beats; until
-// every option has been tried so, or the simulations are used up. With few choices that tries all
-// sets. What backward and the replays do not want falls out of an option, so that sets that differ
-// in name only count once. The sets left are then measured once more with their values left behind
-// just in time, for plans that may replay ops more than once.
+// every option has been tried so, or the simulations are used up. Of few choices all sets are tried,
+// as that search misses what it can only reach by way of worse sets. What backward and the replays
+// do not want falls out of an option, so that sets that differ in name only count once. The sets
+// left are then measured once more with their values left behind just in time, for plans that may
+// replay ops more than once.
 
 namespace gradrecomp::plan {
 namespace {
+
+constexpr std::size_t kFewChoices = 8;
 
 bool as_good(const Option& a, const Option& b) {
   return a.linked == b.linked && a.just_in_time == b.just_in_time &&
@@ -118,6 +121,9 @@ class MenuSearch {
     try_set(all);
     try_set(saved() & all);
     try_set(0);
+    if (num_choices_ <= kFewChoices) {
+      for (std::uint64_t kept = 0; kept <= all && left_ > 0; ++kept) try_set(kept);
+    }
     while (left_ > 0) {
       const auto next = std::ranges::find(entries_, false, &Entry::tried);
       if (next == entries_.end()) break;
@@ -151,7 +157,8 @@ class MenuSearch {
     if (!seen_.insert(kept).second) return;
     --left_;
     const Option option = measure(kept);
-    seen_.insert(option.kept);
+    // What fell out was held for nothing until the region ended: only the rest is an option.
+    if (option.kept != kept) return try_set(option.kept);
     add(option);
   }
 
