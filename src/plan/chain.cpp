@@ -125,7 +125,10 @@ class Hopes {
 class Chain {
  public:
   Chain(std::span<const Menu* const> menus, const ChainSize& size, const Hopes* hopes)
-      : menus_(menus), size_(size), hopes_(hopes) {}
+      : menus_(menus),
+        size_(size),
+        hopes_(hopes),
+        buckets_per_cost_((size.num_buckets - 1) / size.max_cost) {}
 
   std::vector<ChainPoint> solve() {
     closed_.assign(1, {.rest_bytes = 0});
@@ -203,7 +206,7 @@ class Chain {
   }
 
   void add(Partial made, const BlockChoice& choice, Index next) {
-    const auto bucket = static_cast<std::size_t>(made.cost / size_.max_cost * (size_.num_buckets - 1));
+    const auto bucket = static_cast<std::size_t>(made.cost * buckets_per_cost_);
     const bool closed = choice.in == Crossing::kept;
     if (closed) {
       Partial& cell = next_closed_[bucket];
@@ -301,6 +304,7 @@ class Chain {
   std::span<const Menu* const> menus_;
   ChainSize size_;
   const Hopes* hopes_;
+  double buckets_per_cost_;
   std::size_t block_ = 0;
   std::vector<Partial> closed_;
   std::vector<Partial> open_;

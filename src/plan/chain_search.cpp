@@ -10,7 +10,12 @@ namespace gradrecomp::plan {
 namespace {
 
 constexpr int kMaxBlocks = 128;
-constexpr MenuSize kMenuSize{.num_simulations = 3000, .num_options = 32};
+
+MenuSize menu_size(Replays replays) {
+  return {.num_simulations = 3000,
+          .num_options = 32,
+          .num_just_in_time = replays == Replays::many ? 12 : 0};
+}
 
 std::int64_t saved_bytes(const Graph& graph) {
   std::int64_t bytes = 0;
@@ -40,13 +45,13 @@ std::vector<Index> find_first_demands(const Graph& graph) {
 }  // namespace
 
 ChainSearch::ChainSearch(const Graph& graph, const Pricing& pricing,
-                         std::span<const Verdict> verdicts)
+                         std::span<const Verdict> verdicts, Replays replays)
     : graph_(graph),
       blocks_(find_blocks(graph, kMaxBlocks)),
       block_graphs_(make_block_graphs(graph, blocks_, verdicts, saved_bytes(graph) / 20000)),
       backward_begin_(find_backward_begins(graph, blocks_)),
       first_demand_(find_first_demands(graph)),
-      menus_(block_graphs_, pricing, kMenuSize) {
+      menus_(block_graphs_, pricing, menu_size(replays)) {
   constexpr std::int64_t kFewestBlocks = 6;
   for (const BlockGraph& block : block_graphs_) {
     const bool fits = block.choices.size() <= kMaxChoices;

@@ -1,5 +1,6 @@
 #pragma once
 
+#include <cstdint>
 #include <span>
 #include <vector>
 
@@ -9,10 +10,14 @@
 
 namespace gradrecomp::plan {
 
+/// How often a plan may replay an op.
+enum class Replays : std::uint8_t { once, many };
+
 /// The front of a graph taken for a chain of blocks: menus of the blocks, put together exactly.
 class ChainSearch {
  public:
-  ChainSearch(const Graph& graph, const Pricing& pricing, std::span<const Verdict> verdicts);
+  ChainSearch(const Graph& graph, const Pricing& pricing, std::span<const Verdict> verdicts,
+              Replays replays);
 
   /// What the chain does, for every point of its front up to a cost.
   [[nodiscard]] std::vector<ChainPoint> front(const ChainSize& size) const;

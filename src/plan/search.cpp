@@ -21,7 +21,7 @@ namespace {
 constexpr Index kMaxEvery = 32;
 constexpr int kNumBuckets = 400;
 constexpr int kNumOpenPoints = 12;
-constexpr std::int64_t kLeastStep = 2000;
+constexpr std::int64_t kLeastStep = 1000;
 constexpr std::array kRungs{0.0, 0.01, 0.02, 0.03, 0.05, 0.08, 0.12, 0.18, 0.25, 0.35};
 
 constexpr auto kAnyOverhead = std::numeric_limits<double>::infinity();
@@ -38,11 +38,11 @@ struct Search::Grade {
 const std::array<Search::Grade, 4> Search::Grade::kAll{
     {{0.06, 1}, {0.2, 1}, {0.5, 2}, {4.0, 8}}};
 
-Search::Search(const Graph& graph, const Pricing& pricing, const std::vector<Verdict>& verdicts)
+Search::Search(const Graph& graph, const Pricing& pricing, const std::vector<Verdict>& verdicts,
+               Replays replays)
     : graph_(graph),
-      pricing_(pricing),
       polish_(graph, pricing, verdicts),
-      chain_(graph, pricing, verdicts) {
+      chain_(graph, pricing, verdicts, replays) {
   const auto per_simulation = static_cast<double>(graph.events.size() + graph.ops.size() + 1);
   const double most = chain_.is_well_cut() ? 50.0 : 2000.0;
   num_simulations_ = static_cast<int>(std::min(most, 5e6 / per_simulation));
@@ -81,7 +81,8 @@ void Search::descend(std::int64_t max_peak_bytes) {
 
 void Search::climb_once() {
   add_chain({0.5, 0});
-  polish(-1, kAnyOverhead);
+  // Where the menus are complete, a polish finds next to nothing.
+  if (!chain_.is_well_cut()) polish(-1, kAnyOverhead);
 }
 
 void Search::add_point(const ChainPoint& point) {

@@ -15,7 +15,8 @@ namespace gradrecomp::plan {
 /// budgets know all that smaller ones know; see Note [ Monotone budgets ] in search.cpp.
 class Search {
  public:
-  Search(const Graph& graph, const Pricing& pricing, const std::vector<Verdict>& verdicts);
+  Search(const Graph& graph, const Pricing& pricing, const std::vector<Verdict>& verdicts,
+         Replays replays = Replays::many);
 
   /// Looks for all plans of at most this overhead, in one of a few grades of effort.
   void climb(double max_overhead);
@@ -41,7 +42,6 @@ class Search {
   void polish(double above, double max_overhead);
 
   const Graph& graph_;
-  const Pricing& pricing_;
   Polish polish_;
   ChainSearch chain_;
   Front front_;

@@ -190,11 +190,14 @@ Plan make_plan(const Graph& graph, const Request& request) {
 std::vector<Plan> make_front(const Graph& graph, const FrontRequest& request) {
   const Stopwatch stopwatch;
   const Pricing pricing(graph, request.cost);
-  Search search(graph, pricing, select(graph, request.selection));
+  Search search(graph, pricing, select(graph, request.selection),
+                request.nested ? Replays::many : Replays::once);
   if (request.nested) search.climb(kAnyOverhead);
   if (!request.nested) search.climb_once();
   Describer describer(graph, pricing, request.cost);
-  for (const double overhead : kBoundOverheads) describer.bound().tighten(overhead, kNumCuts);
+  for (const double overhead : kBoundOverheads) {
+    describer.bound().tighten(overhead, kNumCuts / 2);
+  }
   std::vector<Plan> plans;
   for (const Candidate* point : pareto(search.front())) {
     plans.push_back(describer.plan(*point, {PolicyKind::max_overhead}));
