@@ -58,9 +58,11 @@ struct Step {
 /// below the front at c + d.
 class Hopes {
  public:
-  Hopes(std::span<const Menu* const> menus, const std::vector<ChainPoint>& front, double max_cost)
-      : buckets_per_cost_((kNumBuckets - 1) / max_cost) {
-    const std::vector<std::int64_t> known = known_peaks(front);
+  Hopes(std::span<const Menu* const> menus, const std::vector<ChainPoint>& front,
+        const ChainSize& size)
+      : buckets_per_cost_((kNumBuckets - 1) / size.max_cost) {
+    std::vector<std::int64_t> known = known_peaks(front);
+    if (size.max_peak_bytes < kNone) want_within(size.max_peak_bytes, known);
     std::vector<std::int64_t> least(kNumBuckets, 0);  // retained by the blocks before k
     for (const Menu* menu : menus) {
       below_.push_back(thresholds(known, least));
@@ -88,6 +90,16 @@ class Hopes {
     }
     for (std::size_t b = 1; b < kNumBuckets; ++b) peaks[b] = std::min(peaks[b], peaks[b - 1]);
     return peaks;
+  }
+
+  /// No plan above `max_peak_bytes` is wanted, nor one dearer than a known one within it.
+  static void want_within(std::int64_t max_peak_bytes, std::vector<std::int64_t>& known) {
+    bool found = false;
+    for (std::int64_t& peak : known) {
+      const bool within = peak <= max_peak_bytes;
+      peak = found ? 0 : std::min(peak, max_peak_bytes + 1);
+      found = found || within;
+    }
   }
 
   /// Least bytes retained up to and with a block, at a cost of at most each bucket's end.
@@ -342,7 +354,7 @@ std::vector<ChainPoint> solve_chain(std::span<const Menu* const> menus, const Ch
     if (easier.num_buckets < kFewestBuckets) return Chain(menus, size, nullptr).solve();
   }
   const std::vector<ChainPoint> known = solve_chain(menus, easier);
-  const Hopes hopes(menus, known, size.max_cost);
+  const Hopes hopes(menus, known, size);
   return merged(Chain(menus, size, &hopes).solve(), known);
 }
 

@@ -1,6 +1,7 @@
 #pragma once
 
 #include <cstdint>
+#include <limits>
 #include <span>
 #include <vector>
 
@@ -29,6 +30,8 @@ struct ChainSize {
   double max_cost = 1;
   int num_buckets = 500;
   int num_open_points = 6;  ///< kept in each bucket while a run of dropped boundaries is open
+  /// Plans above this are not wanted, and of those within it only cheaper ones than others.
+  std::int64_t max_peak_bytes = std::numeric_limits<std::int64_t>::max();
   int max_passes = 0;  ///< replays that may run through a block and leave nothing behind
 };
 

@@ -24,6 +24,7 @@ constexpr int kNumOpenPoints = 12;
 constexpr std::int64_t kLeastStep = 1000;
 constexpr std::array kRungs{0.0, 0.01, 0.02, 0.03, 0.05, 0.08, 0.12, 0.18, 0.25, 0.35};
 
+constexpr double kMostOnce = 0.5;  // a step's forward is less than half of it
 constexpr auto kAnyOverhead = std::numeric_limits<double>::infinity();
 
 }  // namespace
@@ -36,7 +37,7 @@ struct Search::Grade {
 };
 
 const std::array<Search::Grade, 4> Search::Grade::kAll{
-    {{0.06, 1}, {0.2, 1}, {0.5, 2}, {4.0, 8}}};
+    {{0.06, 1}, {0.2, 1}, {kMostOnce, 2}, {4.0, 8}}};
 
 Search::Search(const Graph& graph, const Pricing& pricing, const std::vector<Verdict>& verdicts,
                Replays replays)
@@ -69,18 +70,24 @@ void Search::climb(double max_overhead) {
 }
 
 void Search::descend(std::int64_t max_peak_bytes) {
-  double done = -1;
+  climb_once();
   for (const Grade& grade : Grade::kAll) {
-    add_chain(grade);
-    polish(done, grade.max_cost);
-    done = grade.max_cost;
-    const Candidate* best = front_.least_total(max_peak_bytes);
-    if (best != nullptr && best->overhead <= done) return;
+    // A coarse answer tells which grade the best one is in.
+    const Candidate* known = front_.least_total(max_peak_bytes);
+    const bool is_last = &grade == &Grade::kAll.back();
+    const double reach = known != nullptr ? known->overhead : kMostOnce;
+    if (grade.max_cost < reach && !is_last) continue;
+    add_chain(grade, max_peak_bytes);
+    known = front_.least_total(max_peak_bytes);
+    if (known != nullptr && known->overhead <= grade.max_cost) break;
   }
+  // The answer is then the least peak there is.
+  if (front_.least_total(max_peak_bytes) == nullptr) add_chain(Grade::kAll.back());
+  polish(-1, kAnyOverhead);
 }
 
 void Search::climb_once() {
-  add_chain({0.5, 0});
+  add_chain({kMostOnce, 0});
   // Where the menus are complete, a polish finds next to nothing.
   if (!chain_.is_well_cut()) polish(-1, kAnyOverhead);
 }
@@ -89,10 +96,11 @@ void Search::add_point(const ChainPoint& point) {
   front_.add(polish_.evaluate(chain_.kept(point), chain_.cached_from(point)));
 }
 
-void Search::add_chain(const Grade& grade) {
+void Search::add_chain(const Grade& grade, std::int64_t max_peak_bytes) {
   const ChainSize size{.max_cost = grade.max_cost,
                        .num_buckets = kNumBuckets,
                        .num_open_points = kNumOpenPoints,
+                       .max_peak_bytes = max_peak_bytes,
                        .max_passes = grade.max_passes};
   auto last = std::numeric_limits<std::int64_t>::max();
   for (const ChainPoint& point : chain_.front(size)) {

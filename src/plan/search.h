@@ -1,6 +1,7 @@
 #pragma once
 
 #include <cstdint>
+#include <limits>
 #include <vector>
 
 #include "chain_search.h"
@@ -34,10 +35,11 @@ class Search {
   Candidate evaluate(KeptSet keep) { return polish_.evaluate(std::move(keep)); }
 
  private:
+  static constexpr auto kAnyPeak = std::numeric_limits<std::int64_t>::max();
   struct Grade;
 
   void add_policies();
-  void add_chain(const Grade& grade);
+  void add_chain(const Grade& grade, std::int64_t max_peak_bytes = kAnyPeak);
   void add_point(const ChainPoint& point);
   void polish(double above, double max_overhead);
 
