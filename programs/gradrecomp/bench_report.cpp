@@ -8,6 +8,7 @@
 #include "byte_size.h"
 #include "cost_model.h"
 #include "device.h"
+#include "proven.h"
 #include "report_table.h"
 #include "retained_memory.h"
 #include "share.h"
@@ -32,7 +33,9 @@ std::string head(const BenchSetting& setting) {
       "{}\nLibTorch {}, CPU threads {}, gradients {}, {}\n"
       "Peaks are activation bytes of a step; total adds what is live before it. Times are paired "
       "ratios to plain:\nmedian (lowest..highest) over rounds of plain, arm, arm, plain ({} here); "
-      "A/A is plain to plain in the same rounds.\n\n",
+      "A/A is plain to plain in the same rounds.\nProven: no plan has a lower peak at this "
+      "overhead; "
+      "proven +: none has less overhead, in what its budget counts, at this peak.\n\n",
       setting.description, torch_version(), setting.num_threads, to_string(setting.gradients),
       memory_retention(), setting.num_rounds);
 }
@@ -44,12 +47,14 @@ ReportTable::Row row_of(const BenchSetting& setting, const ArmResult& result,
           mebibytes(result.measured_peak_bytes),
           percent(share(result.measured_peak_bytes, plain_peak_bytes)),
           difference(result.measured_peak_bytes, plan.predicted_peak_bytes),
+          proven_peak(plan, plain_peak_bytes),
           mebibytes(result.total_peak_bytes),
           to_string(result.time_ratio),
           to_string(result.plain_ratio),
           fmt::format("{:.2f}", samples_per_second(setting, result)),
           percent(plan.predicted_overhead_flops),
           percent(plan.predicted_overhead_seconds),
+          proven_overhead(plan),
           result.bitwise_equal ? "yes" : "NO",
           fmt::format("{}/{}", result.last_step.num_replayed_ops, result.last_step.num_ops),
           fmt::format("{:.0f}", 1e3 * plan.planning_seconds)};
@@ -105,6 +110,10 @@ Json json_of(const BenchSetting& setting, const ArmResult& result, std::int64_t 
             {"seed", workload.seed},
             {"data", workload.data.empty() ? "random" : workload.data},
             {"torch_version", torch_version()}};
+  if (result.plan.proven_peak_bytes > 0) {
+    json["proven_peak_bytes"] = result.plan.proven_peak_bytes;
+    json["proven_overhead"] = result.plan.proven_overhead;
+  }
   if (workload.image_size) json["image_size"] = *workload.image_size;
   if (workload.sequence) json["sequence"] = *workload.sequence;
   if (workload.layers.value_or(0) > 0) json["layers"] = *workload.layers;
@@ -114,8 +123,9 @@ Json json_of(const BenchSetting& setting, const ArmResult& result, std::int64_t 
 }  // namespace
 
 std::string bench_table(const BenchSetting& setting, const std::vector<ArmResult>& results) {
-  ReportTable table({"arm", "peak", "of plain", "predicted", "total", "time", "A/A", "samples/s",
-                     "FLOPs +", "planned s +", "equal", "replays/ops", "plan ms"});
+  ReportTable table({"arm", "peak", "of plain", "predicted", "proven", "total", "time", "A/A",
+                     "samples/s", "FLOPs +", "planned s +", "proven +", "equal", "replays/ops",
+                     "plan ms"});
   const auto plain_peak_bytes = results.front().measured_peak_bytes;
   for (const ArmResult& result : results) table.add(row_of(setting, result, plain_peak_bytes));
   return head(setting) + table.text() + warnings(results);

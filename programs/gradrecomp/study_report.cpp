@@ -8,6 +8,7 @@
 
 #include "byte_size.h"
 #include "cost_model.h"
+#include "proven.h"
 #include "report_table.h"
 #include "share.h"
 
@@ -18,20 +19,16 @@ using Json = nlohmann::ordered_json;
 
 constexpr std::size_t kMostPointsShown = 16;
 
-std::string proven_share(const plan::Plan& plan) {
-  if (plan.proven_peak_bytes == 0) return "";
-  return percent(share(plan.proven_peak_bytes, plan.predicted_plain_peak_bytes));
-}
-
 ReportTable::Row row_of(std::string name, const plan::Plan& plan) {
   return {std::move(name),
           mebibytes(plan.predicted_peak_bytes),
           percent(share(plan.predicted_peak_bytes, plan.predicted_plain_peak_bytes)),
+          proven_peak(plan, plan.predicted_plain_peak_bytes),
           percent(plan.predicted_overhead_seconds),
           percent(plan.predicted_overhead_flops),
+          proven_overhead(plan),
           std::to_string(plan.num_replayed_ops),
-          fmt::format("{:.0f}", 1e3 * plan.planning_seconds),
-          proven_share(plan)};
+          fmt::format("{:.0f}", 1e3 * plan.planning_seconds)};
 }
 
 /// Places of at most kMostPointsShown points, the first and the last among them.
@@ -46,15 +43,12 @@ std::vector<std::size_t> places_shown(std::size_t num_points) {
 
 std::string head(const Study& study) {
   const auto& graph = study.step.graph;
-  auto text = fmt::format(
+  return fmt::format(
       "{}\n{} ops, {} values, plain step {:.3f} s and {:.1f} GFLOP; overhead counts {}\n"
-      "Peaks are predicted activation bytes of a step.",
+      "Peaks are predicted activation bytes of a step. Proven: no plan has a lower peak at this "
+      "overhead,\nand proven +: none has less overhead at this peak.\n\n",
       study.step.origin.description, graph.ops.size(), graph.values.size(), graph.step_seconds,
       graph.step_flops / 1e9, to_string(study.cost));
-  if (has_proven_peaks(study)) {
-    text += " Proven: no plan that makes each value once has\na lower peak at this overhead.";
-  }
-  return text + "\n\n";
 }
 
 std::string tail(const Study& study) {
@@ -72,7 +66,10 @@ Json json_of(const plan::Plan& plan) {
             {"overhead_flops", plan.predicted_overhead_flops},
             {"peak_bytes", plan.predicted_peak_bytes},
             {"num_replayed_ops", plan.num_replayed_ops}};
-  if (plan.proven_peak_bytes > 0) json["proven_peak_bytes"] = plan.proven_peak_bytes;
+  if (plan.proven_peak_bytes > 0) {
+    json["proven_peak_bytes"] = plan.proven_peak_bytes;
+    json["proven_overhead"] = plan.proven_overhead;
+  }
   return json;
 }
 
@@ -85,9 +82,8 @@ Json json_of(const std::vector<plan::Plan>& plans) {
 }  // namespace
 
 std::string study_table(const Study& study) {
-  ReportTable::Row names{"plan", "peak", "of plain", "seconds +", "FLOPs +", "replays", "plan ms"};
-  if (has_proven_peaks(study)) names.emplace_back("proven");  // else the column is left out
-  ReportTable table(std::move(names));
+  ReportTable table({"plan", "peak", "of plain", "proven", "seconds +", "FLOPs +", "proven +",
+                     "replays", "plan ms"});
   for (const auto& plan : study.policies) table.add(row_of(plan.policy, plan));
   for (const auto place : places_shown(study.front.size())) {
     table.add(row_of(fmt::format("front {}", place + 1), study.front[place]));

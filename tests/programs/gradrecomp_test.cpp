@@ -106,6 +106,9 @@ TEST(Program, MeasuresWhatItPredictsInEveryArm) {
     EXPECT_EQ(arm["measured_peak_bytes"], arm["predicted_peak_bytes"]) << arm;
     EXPECT_EQ(arm["num_replayed_ops"], arm["predicted_replayed_ops"]) << arm;
     EXPECT_GE(arm["num_compared_steps"].get<int>(), 2) << arm;
+    if (arm["arm"] == "plain") continue;
+    EXPECT_LE(arm["proven_peak_bytes"], arm["predicted_peak_bytes"]) << arm;
+    EXPECT_LE(arm["proven_overhead"], arm["predicted_overhead_seconds"]) << arm;
   }
 }
 
@@ -198,6 +201,8 @@ TEST(Program, WritesAllKeysOfAFront) {
   ASSERT_FALSE(json["points"].empty());
   for (const auto& point : json["points"]) {
     EXPECT_LE(point["peak_bytes"], json["plain_peak_bytes"]) << point;
+    EXPECT_LE(point["proven_peak_bytes"], point["peak_bytes"]) << point;
+    EXPECT_LE(point["proven_overhead"], point["overhead_seconds"]) << point;
     for (const auto* key : {"overhead_seconds", "overhead_flops", "num_replayed_ops"}) {
       EXPECT_TRUE(point.contains(key)) << key;
     }
