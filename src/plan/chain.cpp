@@ -2,7 +2,9 @@
 
 #include <algorithm>
 #include <cstddef>
-#include <limits>
+#include <utility>
+
+#include "hopes.h"
 
 // Note [ Chains ]
 // ~~~~~~~~~~~~~~~
@@ -34,7 +36,7 @@ constexpr double kFree = 1e-5;  // of the step: a cost that only breaks ties
 constexpr int kCoarser = 4;
 constexpr int kFewestBuckets = 100;
 constexpr int kFewestOpenPoints = 3;
-constexpr std::int64_t kNone = std::numeric_limits<std::int64_t>::max() / 4;
+constexpr std::int64_t kNone = Hopes::kNone;
 
 struct Partial {
   std::int64_t rest_bytes = kNone;
@@ -49,89 +51,6 @@ struct Partial {
 struct Step {
   BlockChoice choice;
   Index next = -1;
-};
-
-/// Below which peak a partial plan may still beat a front that is known already.
-///
-/// The blocks before k retain at least some bytes for what they cost: a partial plan for the rest
-/// with cost c is worth extending only if, for some cost d of theirs, its peak and these bytes stay
-/// below the front at c + d.
-class Hopes {
- public:
-  Hopes(std::span<const Menu* const> menus, const std::vector<ChainPoint>& front,
-        const ChainSize& size)
-      : buckets_per_cost_((kNumBuckets - 1) / size.max_cost) {
-    std::vector<std::int64_t> known = known_peaks(front);
-    if (size.max_peak_bytes < kNone) want_within(size.max_peak_bytes, known);
-    std::vector<std::int64_t> least(kNumBuckets, 0);  // retained by the blocks before k
-    for (const Menu* menu : menus) {
-      below_.push_back(thresholds(known, least));
-      least = extended(least, *menu);
-    }
-  }
-
-  [[nodiscard]] std::int64_t below(std::size_t block, double cost) const {
-    return below_[block][bucket(cost)];
-  }
-
- private:
-  static constexpr std::size_t kNumBuckets = 256;
-
-  [[nodiscard]] std::size_t bucket(double cost) const {
-    return std::min(kNumBuckets - 1, static_cast<std::size_t>(cost * buckets_per_cost_));
-  }
-
-  /// Per bucket, the peak that is known to be reached at the least cost in it.
-  [[nodiscard]] std::vector<std::int64_t> known_peaks(const std::vector<ChainPoint>& front) const {
-    std::vector<std::int64_t> peaks(kNumBuckets, kNone);
-    for (const ChainPoint& point : front) {
-      const std::size_t next = bucket(point.cost) + 1;
-      if (next < kNumBuckets) peaks[next] = std::min(peaks[next], point.peak_bytes);
-    }
-    for (std::size_t b = 1; b < kNumBuckets; ++b) peaks[b] = std::min(peaks[b], peaks[b - 1]);
-    return peaks;
-  }
-
-  /// No plan above `max_peak_bytes` is wanted, nor one dearer than a known one within it.
-  static void want_within(std::int64_t max_peak_bytes, std::vector<std::int64_t>& known) {
-    bool found = false;
-    for (std::int64_t& peak : known) {
-      const bool within = peak <= max_peak_bytes;
-      peak = found ? 0 : std::min(peak, max_peak_bytes + 1);
-      found = found || within;
-    }
-  }
-
-  /// Least bytes retained up to and with a block, at a cost of at most each bucket's end.
-  [[nodiscard]] std::vector<std::int64_t> extended(const std::vector<std::int64_t>& least,
-                                                   const Menu& menu) const {
-    std::vector<std::int64_t> made(kNumBuckets, kNone);
-    for (const auto& of_out : menu.options) {
-      for (const auto& options : of_out) {
-        for (const Option& option : options) {
-          const std::size_t from = bucket(option.cost);
-          for (std::size_t b = from; b < kNumBuckets; ++b) {
-            made[b] = std::min(made[b], least[b - from] + option.retained_bytes);
-          }
-        }
-      }
-    }
-    return made;
-  }
-
-  static std::vector<std::int64_t> thresholds(const std::vector<std::int64_t>& known,
-                                              const std::vector<std::int64_t>& least) {
-    std::vector<std::int64_t> below(kNumBuckets, 0);
-    for (std::size_t c = 0; c < kNumBuckets; ++c) {
-      for (std::size_t d = 0; c + d < kNumBuckets; ++d) {
-        if (least[d] < kNone) below[c] = std::max(below[c], known[c + d] - least[d]);
-      }
-    }
-    return below;
-  }
-
-  double buckets_per_cost_;
-  std::vector<std::vector<std::int64_t>> below_;
 };
 
 class Chain {
