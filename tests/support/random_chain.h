@@ -22,6 +22,7 @@ struct RandomChainOptions {
   int input_chance = 60;      ///< of an op to save what it reads
   int output_chance = 30;     ///< of an op to save what it makes
   int workspace_chance = 30;  ///< of an op to need memory of its own
+  int boundary_chance = 100;  ///< of what a block hands on to be saved
   bool operator==(const RandomChainOptions&) const = default;
 };
 
@@ -36,6 +37,7 @@ class RandomChain {
     for (int b = 0; b < options_.num_blocks; ++b) {
       step_.stage("block" + std::to_string(b));
       x = draw_block(x);
+      if (chance(options_.boundary_chance)) step_.save(x);
     }
     step_.save(x);
     Graph graph = step_.finish();
