@@ -140,7 +140,7 @@ class Picture {
     svg_.text({316, kY}, "plan for the budget", "");
     if (!has_proven_peaks(study_)) return;
     svg_.box({462, kY - 10, 484, kY + 2}, "impossible");
-    svg_.text({491, kY}, "proven out of reach if no op is replayed twice", "");
+    svg_.text({491, kY}, "proven out of reach of every plan", "");
   }
 
   void draw_grid() {
