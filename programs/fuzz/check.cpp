@@ -1,5 +1,7 @@
 #include "check.h"
 
+#include <ATen/Parallel.h>
+
 #include <algorithm>
 #include <memory>
 #include <utility>
@@ -246,6 +248,8 @@ bool fails(const Program& program, const std::string& check_name, const CheckOpt
 }  // namespace
 
 std::vector<Finding> check(const Program& program, const CheckOptions& options) {
+  // Attention allocates on its worker threads: when those meet in time is chance, and so is a peak.
+  at::set_num_threads(1);
   return Checker(program, options).run_all();
 }
 

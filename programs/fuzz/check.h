@@ -23,7 +23,7 @@ struct CheckOptions {
 /// Runs `program` plain and under GradRecomp in many ways, and compares bit for bit.
 ///
 /// Compared are outputs, gradients, buffers, generators, errors, the bytes alive afterwards, and
-/// the predicted with the measured peak. Empty if all are equal.
+/// the predicted with the measured peak. Empty if all are equal. Leaves LibTorch at one CPU thread.
 std::vector<Finding> check(const Program& program, const CheckOptions& options = {});
 
 /// Takes steps out of a failing program for as long as it fails in the same check.

@@ -13,7 +13,7 @@
 // chain programs up to each of a ladder of grades, and by a polish at each of a finer ladder of
 // rungs. A question reads its answer off that front. max_overhead = x only needs the grades up to
 // the first that reaches x and the rungs up to x, which are all that any smaller budget has seen
-// too; so its peak is at most theirs.
+// too; so its peak is at most theirs. A bound in bytes needs one grade, which a coarse answer names.
 
 namespace gradrecomp::plan {
 namespace {
@@ -66,7 +66,7 @@ void Search::climb(double max_overhead) {
     add_chain(grade);
     if (grade.max_cost >= max_overhead) break;
   }
-  polish(-1, max_overhead);
+  polish(max_overhead);
 }
 
 void Search::descend(std::int64_t max_peak_bytes) {
@@ -83,13 +83,13 @@ void Search::descend(std::int64_t max_peak_bytes) {
   }
   // The answer is then the least peak there is.
   if (front_.least_total(max_peak_bytes) == nullptr) add_chain(Grade::kAll.back());
-  polish(-1, kAnyOverhead);
+  polish(kAnyOverhead);
 }
 
 void Search::climb_once() {
   add_chain({kMostOnce, 0});
   // Where the menus are complete, a polish finds next to nothing.
-  if (!chain_.is_well_cut()) polish(-1, kAnyOverhead);
+  if (!chain_.is_well_cut()) polish(kAnyOverhead);
 }
 
 void Search::add_point(const ChainPoint& point) {
@@ -112,10 +112,9 @@ void Search::add_chain(const Grade& grade, std::int64_t max_peak_bytes) {
   }
 }
 
-/// Polishes the front at every rung above `above` and up to `max_overhead`.
-void Search::polish(double above, double max_overhead) {
+void Search::polish(double max_overhead) {
   for (const double rung : kRungs) {
-    if (rung <= above || rung > max_overhead) continue;
+    if (rung > max_overhead) continue;
     const Candidate* start = front_.least_peak(rung);
     if (start != nullptr) front_.add(polish_.lower_peak(*start, rung, num_simulations_));
   }
