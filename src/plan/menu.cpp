@@ -141,7 +141,7 @@ class MenuSearch {
     }
     option.retained_bytes = result.seal_bytes;
     option.swept_bytes = timeline_.live_bytes[block_.sweep_end - 1] - result.seal_bytes;
-    option.cost = pricing_.total(result);
+    option.cost = timing == Timing::at_once ? pricing_.total(result) : pricing_.passing(result);
     option.pass_cost = pass_cost();
     const auto trigger = reach();
     option.linked = trigger < block_.sweep_end;
@@ -171,7 +171,7 @@ class MenuSearch {
     double cost = 0;
     for (std::size_t i = 0; i < timeline_.replayed_ops.size(); ++i) {
       if (timeline_.replay_events[i] >= block_.sweep_end) break;
-      cost += pricing_.total(block_.graph.ops[timeline_.replayed_ops[i]]);
+      cost += pricing_.passing(block_.graph.ops[timeline_.replayed_ops[i]]);
     }
     return cost;
   }
