@@ -1,6 +1,7 @@
 #include "chain.h"
 
 #include <algorithm>
+#include <array>
 #include <cstddef>
 #include <utility>
 
@@ -20,19 +21,21 @@
 //   dropped -> kept      rest' = max(rest + R, run + R + S, A, B)
 //   dropped -> dropped   rest' = rest + R,                   run' = max(run + R + S, A)  if linked
 //                        rest' = max(rest + R, run + R + S, A),  run' = B                if not
-// Here the first replay that reaches across leaves behind all it makes. A block may also be deferred:
-// the replays of blocks further on run through it (passes, each at the cost of the boundary alone)
-// and only that of the next block leaves its values behind, when they are due:
-//   rest' = rest + R,  run' = max(run + R, T + R + S, A),  passes' = passes + 1,
-//   cost' = cost + c + passes * p
-// with p the cost of a pass and T the tail peak of the block behind: from its own reach on.
-// Exact but for costs that fall into one bucket, of which the lowest peak survives, and but for the
-// number of open plans a bucket holds.
+// Here the first replay that reaches across leaves behind all it makes. In nested plans several do:
+// that of the block behind is the last, and with each block that goes on with the run there is one
+// more. The first p of them may run through a block (passes, each at the cost of its boundary alone)
+// and the next one leave its values behind, when fewer other bytes are live; those after it find
+// them there. An open plan then has a peak since_i from each of these replays on, run = since_0, and
+//   since_i' = max(since_i + R, since_p + R + S, A) for i <= p,  since_(p+1)' = T
+//   cost' = cost + c + p * (cost of a pass)
+// with T the tail peak of the block: from its own reach on.
+// Exact but for costs that fall into one bucket, of which the lowest peak survives, for the number of
+// open plans a bucket holds, and for since_1 and later, which do not tell open plans apart.
 
 namespace gradrecomp::plan {
 namespace {
 
-constexpr double kFree = 1e-5;  // of the step: a cost that only breaks ties
+constexpr int kMostReaches = 10;  // and one less passes
 constexpr int kCoarser = 4;
 constexpr int kFewestBuckets = 100;
 constexpr int kFewestOpenPoints = 3;
@@ -40,11 +43,13 @@ constexpr std::int64_t kNone = Hopes::kNone;
 
 struct Partial {
   std::int64_t rest_bytes = kNone;
-  std::int64_t run_bytes = 0;
-  std::int64_t tail_bytes = 0;  ///< peak since the block behind has reached across
   double cost = 0;
-  int passes = 0;  ///< replays that reach across before that of the block behind
   Index step = -1;
+  int num_reaches = 0;  ///< replays that run across the present cut
+  /// Per such replay, first to last: the peak since then. The last is that of the block behind.
+  std::array<std::int64_t, kMostReaches> since_bytes{};
+
+  [[nodiscard]] std::int64_t run_bytes() const { return since_bytes.front(); }
 };
 
 /// How a partial plan came about: the choice for one block and the plan for those behind it.
@@ -59,7 +64,9 @@ class Chain {
       : menus_(menus),
         size_(size),
         hopes_(hopes),
-        buckets_per_cost_((size.num_buckets - 1) / size.max_cost) {}
+        buckets_per_cost_((size.num_buckets - 1) / size.max_cost) {
+    size_.max_passes = std::min(size_.max_passes, kMostReaches - 1);
+  }
 
   std::vector<ChainPoint> solve() {
     closed_.assign(1, {.rest_bytes = 0});
@@ -78,9 +85,11 @@ class Chain {
     for (std::vector<Partial>& cell : next_open_) cell.clear();
     for (const Crossing out : {Crossing::kept, Crossing::dropped}) {
       for (const Crossing in : {Crossing::kept, Crossing::dropped}) {
-        for (const Option& option : menu.of(out, in)) extend({&option, out, in, false});
-        if (out == Crossing::kept || size_.max_passes == 0) continue;
-        for (const Option& option : menu.of(out, in)) extend({&option, out, in, true});
+        for (const Option& option : menu.of(out, in)) extend({&option, out, in, 0});
+        if (out == Crossing::kept) continue;
+        for (int passes = 1; passes <= size_.max_passes; ++passes) {
+          for (const Option& option : menu.of(out, in)) extend({&option, out, in, passes});
+        }
       }
     }
     closed_.clear();
@@ -99,7 +108,7 @@ class Chain {
     if (choice.option->just_in_time && size_.max_passes == 0) return;
     const std::vector<Partial>& behind = choice.out == Crossing::kept ? closed_ : open_;
     for (const Partial& partial : behind) {
-      if (choice.deferred && (partial.passes == 0 || partial.passes > size_.max_passes)) continue;
+      if (choice.num_passes > 0 && choice.num_passes >= partial.num_reaches) continue;
       const Partial made = joined(partial, choice);
       if (made.cost > size_.max_cost || is_hopeless(made)) continue;
       add(made, choice, partial.step);
@@ -108,32 +117,45 @@ class Chain {
 
   [[nodiscard]] bool is_hopeless(const Partial& made) const {
     if (hopes_ == nullptr) return false;
-    return std::max(made.rest_bytes, made.run_bytes) >= hopes_->below(block_, made.cost);
+    return std::max(made.rest_bytes, made.run_bytes()) >= hopes_->below(block_, made.cost);
   }
 
-  static Partial joined(const Partial& behind, const BlockChoice& choice) {
+  Partial joined(const Partial& behind, const BlockChoice& choice) const {
     const Option& o = *choice.option;
+    const int passes = choice.num_passes;
     Partial made{.rest_bytes = behind.rest_bytes + o.retained_bytes,
-                 .tail_bytes = o.tail_peak_bytes,
-                 .cost = behind.cost + o.cost};
-    const std::int64_t swept_from = choice.deferred ? behind.tail_bytes : behind.run_bytes;
-    const std::int64_t run = std::max(behind.run_bytes + o.retained_bytes,
-                                      swept_from + o.retained_bytes + o.swept_bytes);
-    if (choice.deferred) made.cost += behind.passes * o.pass_cost;
+                 .cost = behind.cost + o.cost + passes * o.pass_cost};
     const bool was_open = choice.out == Crossing::dropped;
     const bool stays_open = choice.in == Crossing::dropped;
+    const std::int64_t swept =
+        was_open ? behind.since_bytes[passes] + o.retained_bytes + o.swept_bytes : 0;
     if (was_open && stays_open && o.linked) {
-      made.run_bytes = std::max(run, o.early_peak_bytes);
-      // Passes that cost nothing need not be counted.
-      const bool free = o.pass_cost < kFree;
-      made.passes = choice.deferred ? behind.passes + (free ? 0 : 1) : 1;
+      for (int i = 0; i <= passes; ++i) {
+        made.since_bytes[i] =
+            std::max({behind.since_bytes[i] + o.retained_bytes, swept, o.early_peak_bytes});
+      }
+      add_reach(made, passes + 1, o.tail_peak_bytes);
       return made;
     }
     made.rest_bytes = std::max(made.rest_bytes, o.early_peak_bytes);
-    if (was_open) made.rest_bytes = std::max(made.rest_bytes, run);
-    if (stays_open) made.run_bytes = o.late_peak_bytes;
+    if (was_open) {
+      made.rest_bytes =
+          std::max({made.rest_bytes, swept, behind.run_bytes() + o.retained_bytes});
+    }
+    if (stays_open) {
+      made.since_bytes.front() = o.late_peak_bytes;
+      made.num_reaches = 1;
+    }
     if (!stays_open) made.rest_bytes = std::max(made.rest_bytes, o.late_peak_bytes);
     return made;
+  }
+
+  /// Beyond as many replays as are looked at, what runs across the cut is not told apart.
+  void add_reach(Partial& made, int reaches, std::int64_t peak_bytes) const {
+    made.num_reaches = reaches;
+    if (reaches > size_.max_passes) return;
+    made.since_bytes[reaches] = peak_bytes;
+    ++made.num_reaches;
   }
 
   void add(Partial made, const BlockChoice& choice, Index next) {
@@ -148,7 +170,7 @@ class Chain {
       cell = made;
       return;
     }
-    std::vector<Partial>& cell = next_open_[bucket * num_lists() + made.passes];
+    std::vector<Partial>& cell = next_open_[bucket * num_lists() + made.num_reaches];
     if (covered(cell, made)) return;
     made.step = note(choice, next);
     insert(cell, made);
@@ -177,9 +199,9 @@ class Chain {
       thin(cell);
       for (const Partial& partial : cell) {
         bool fewer = false;
-        for (int p = 0; p < partial.passes && !fewer; ++p) fewer = covered(lowest[p], partial);
-        if (fewer || covered(lowest[partial.passes], partial)) continue;
-        insert(lowest[partial.passes], partial);
+        for (int p = 0; p < partial.num_reaches && !fewer; ++p) fewer = covered(lowest[p], partial);
+        if (fewer || covered(lowest[partial.num_reaches], partial)) continue;
+        insert(lowest[partial.num_reaches], partial);
         open_.push_back(partial);
       }
     }
@@ -188,7 +210,7 @@ class Chain {
   /// Whether one of `lowest` has neither peak higher; they have rising rest and falling run.
   static bool covered(const std::vector<Partial>& lowest, const Partial& partial) {
     const auto at = std::ranges::upper_bound(lowest, partial.rest_bytes, {}, &Partial::rest_bytes);
-    return at != lowest.begin() && std::prev(at)->run_bytes <= partial.run_bytes;
+    return at != lowest.begin() && std::prev(at)->run_bytes() <= partial.run_bytes();
   }
 
   /// Adds a plan that none covers, in place of those that it covers.
@@ -196,7 +218,7 @@ class Chain {
     const auto begin =
         std::ranges::lower_bound(lowest, partial.rest_bytes, {}, &Partial::rest_bytes);
     auto end = begin;
-    while (end != lowest.end() && end->run_bytes >= partial.run_bytes) ++end;
+    while (end != lowest.end() && end->run_bytes() >= partial.run_bytes()) ++end;
     if (begin == end) {
       lowest.insert(begin, partial);
     } else {
@@ -221,7 +243,7 @@ class Chain {
   /// What the plans that come after `i` would have to pay for doing without it, in bytes.
   static std::int64_t missed(const std::vector<Partial>& cell, std::size_t i) {
     return std::min(cell[i + 1].rest_bytes - cell[i].rest_bytes,
-                    cell[i - 1].run_bytes - cell[i].run_bytes);
+                    cell[i - 1].run_bytes() - cell[i].run_bytes());
   }
 
   [[nodiscard]] ChainPoint unwind(const Partial& partial) const {

@@ -14,8 +14,9 @@ struct BlockChoice {
   const Option* option = nullptr;
   Crossing out = Crossing::kept;
   Crossing in = Crossing::kept;
-  /// Made again by every replay that runs through, and left behind by that of the next block only.
-  bool deferred = false;
+  /// Of the replays that run through the block, those before the one that leaves its values behind.
+  /// The last to run through is that of the next block.
+  int num_passes = 0;
 };
 
 /// A plan as a choice for every block, with its peak and cost as far as the menus know them.
@@ -32,7 +33,7 @@ struct ChainSize {
   int num_open_points = 6;  ///< kept in each bucket while a run of dropped boundaries is open
   /// Plans above this are not wanted, and of those within it only cheaper ones than others.
   std::int64_t max_peak_bytes = std::numeric_limits<std::int64_t>::max();
-  int max_passes = 0;  ///< replays that may run through a block and leave nothing behind
+  int max_passes = 0;  ///< replays that may run through a block and leave nothing behind, up to 9
 };
 
 /// The front of a chain of blocks by rising cost; see Note [ Chains ] in chain.cpp.

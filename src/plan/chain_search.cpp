@@ -83,19 +83,24 @@ KeptSet ChainSearch::kept(const ChainPoint& point) const {
 
 std::vector<Index> ChainSearch::cached_from(const ChainPoint& point) const {
   const auto defers = [](const BlockChoice& choice) {
-    return choice.deferred || choice.option->just_in_time;
+    return choice.num_passes > 0 || choice.option->just_in_time;
   };
   if (std::ranges::none_of(point.choices, defers)) return {};
   std::vector<Index> from(graph_.values.size(), 0);
-  for (std::size_t b = 0; b < block_graphs_.size(); ++b) {
+  std::vector<Index> reaches;  // per replay that runs across the present cut: its earliest event
+  for (std::size_t b = block_graphs_.size(); b-- > 0;) {
     const BlockGraph& block = block_graphs_[b];
     const BlockChoice& choice = point.choices[b];
-    const Index due = choice.deferred ? backward_begin_[b + 1] : 0;
+    const bool was_open = choice.out == Crossing::dropped;
+    const Index due = was_open && choice.num_passes > 0 ? reaches.at(choice.num_passes) : 0;
     for (const Index v : block.global) {
       if (blocks_.made_in[v] != static_cast<Index>(b)) continue;
       from[v] = choice.option->just_in_time ? std::max(due, first_demand_[v]) : due;
     }
     for (const Index v : block.boundary) from[block.global[v]] = due;
+    const bool goes_on = was_open && choice.option->linked;
+    reaches.resize(goes_on ? choice.num_passes + 1 : 0);
+    if (choice.in == Crossing::dropped) reaches.push_back(backward_begin_[b]);
   }
   return from;
 }

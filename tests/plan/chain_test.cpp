@@ -94,9 +94,7 @@ class AllPlans {
  private:
   struct Behind {
     std::int64_t rest = 0;
-    std::int64_t run = 0;   ///< if open: peak from the replay on that reaches across
-    std::int64_t tail = 0;  ///< if open: peak from the own reach of the block behind on
-    int passes = 0;
+    std::vector<std::int64_t> since = {};  ///< if open: peak from each replay that reaches across on
     double cost = 0;
     Crossing crossing = Crossing::kept;
   };
@@ -111,11 +109,11 @@ class AllPlans {
     for (const Crossing in : {Crossing::kept, Crossing::dropped}) {
       for (const Option& o : chain_.menus[k - 1].of(behind.crossing, in)) {
         if (o.just_in_time && !nested_) continue;
-        choices_[k - 1] = {&o, behind.crossing, in, false};
-        extend(k - 1, joined(behind, choices_[k - 1]));
-        if (!nested_ || behind.crossing == Crossing::kept) continue;
-        choices_[k - 1].deferred = true;
-        extend(k - 1, joined(behind, choices_[k - 1]));
+        const auto num_reaches = nested_ ? static_cast<int>(behind.since.size()) : 0;
+        for (int passes = 0; passes < std::max(1, num_reaches); ++passes) {
+          choices_[k - 1] = {&o, behind.crossing, in, passes};
+          extend(k - 1, joined(behind, choices_[k - 1]));
+        }
       }
     }
   }
@@ -123,25 +121,24 @@ class AllPlans {
   static Behind joined(const Behind& b, const BlockChoice& choice) {
     const Option& o = *choice.option;
     const std::int64_t r = o.retained_bytes;
-    const std::int64_t swept = r + o.swept_bytes;
-    Behind made{.rest = b.rest + r, .cost = b.cost + o.cost, .crossing = choice.in};
-    if (choice.out == Crossing::kept) {
-      made.rest = std::max({made.rest, o.early_peak_bytes});
-      made.run = o.late_peak_bytes;
-    } else {
-      const std::int64_t run = std::max(b.run + r, (choice.deferred ? b.tail : b.run) + swept);
-      if (choice.deferred) made.cost += b.passes * o.pass_cost;
+    const int passes = choice.num_passes;
+    Behind made{.rest = b.rest + r,
+                .cost = b.cost + o.cost + passes * o.pass_cost,
+                .crossing = choice.in};
+    if (choice.out == Crossing::dropped) {
+      const std::int64_t swept = b.since[passes] + r + o.swept_bytes;
       if (choice.in == Crossing::dropped && o.linked) {
-        made.run = std::max(run, o.early_peak_bytes);
-        made.tail = o.tail_peak_bytes;
-        made.passes = choice.deferred ? b.passes + 1 : 1;
+        for (int i = 0; i <= passes; ++i) {
+          made.since.push_back(std::max({b.since[i] + r, swept, o.early_peak_bytes}));
+        }
+        made.since.push_back(o.tail_peak_bytes);
         return made;
       }
-      made.rest = std::max({made.rest, run, o.early_peak_bytes});
-      made.run = o.late_peak_bytes;
+      made.rest = std::max({made.rest, b.since.front() + r, swept});
     }
+    made.rest = std::max(made.rest, o.early_peak_bytes);
     if (choice.in == Crossing::kept) made.rest = std::max(made.rest, o.late_peak_bytes);
-    made.tail = o.tail_peak_bytes;
+    if (choice.in == Crossing::dropped) made.since = {o.late_peak_bytes};
     return made;
   }
 

@@ -72,11 +72,11 @@ class Meter {
     Figures found;
     found.retained = result.seal_bytes;
     found.swept = timeline_.live_bytes[block_.sweep_end - 1] - result.seal_bytes;
-    found.cost = pricing_.total(result);
+    found.cost = just_in_time ? pricing_.passing(result) : pricing_.total(result);
     for (std::size_t i = 0; i < timeline_.replayed_ops.size(); ++i) {
       const bool in_sweep = timeline_.replay_events[i] < block_.sweep_end;
       const Op& op = block_.graph.ops[timeline_.replayed_ops[i]];
-      found.pass_cost += in_sweep ? pricing_.total(op) : 0;
+      found.pass_cost += in_sweep ? pricing_.passing(op) : 0;
     }
     const Index reached = reach(0);
     found.linked = reached < block_.sweep_end;
