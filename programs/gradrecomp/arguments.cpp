@@ -35,13 +35,10 @@ void add_argument(CLI::App& command, const std::string& name, const std::string&
       ->type_name("VALUE");
 }
 
-void add_workload_arguments(CLI::App& command, WorkloadOptions& options) {
+void add_model_arguments(CLI::App& command, WorkloadOptions& options) {
   auto& o = options;
   add_argument(command, "--model", "One of " + model_names(),
                [&](const auto& text) { o.model = find_model(text).name; });
-  add_argument(command, "--batch", "Images or texts a step (4)", [&](const auto& text) {
-    o.batch = whole_number("--batch", text, {1, kLargestBatch});
-  });
   add_argument(command, "--image-size", "Pixels a side, for ResNet and ViT (224)",
                [&](const auto& text) {
                  o.image_size = whole_number("--image-size", text, {1, kLargestImage});
@@ -59,6 +56,13 @@ void add_workload_arguments(CLI::App& command, WorkloadOptions& options) {
                [&](const auto& text) { o.data = text; });
   add_argument(command, "--seed", "Of weights, random input and dropout (0)",
                [&](const auto& text) { o.seed = whole_number("--seed", text, {.least = 0}); });
+}
+
+void add_workload_arguments(CLI::App& command, WorkloadOptions& options) {
+  add_model_arguments(command, options);
+  add_argument(command, "--batch", "Images or texts a step (4)", [&](const auto& text) {
+    options.batch = whole_number("--batch", text, {1, kLargestBatch});
+  });
 }
 
 void add_budget_arguments(CLI::App& command, Options& options) {

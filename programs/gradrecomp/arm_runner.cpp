@@ -14,25 +14,18 @@ ArmRunner::ArmRunner(Workload& workload, const ArmRunnerOptions& options, Progre
   plain_.arm = "plain";
   progress_.show("arm plain: first step");
   bool equal = false;
-  reference_ = TensorSnapshot(state(step(nullptr, equal).loss));
+  reference_ = TensorSnapshot(state_after(workload_, step(nullptr, equal).loss));
   for (std::int64_t i = 0; i < num_warm_ups(); ++i) plain_step();
   plain_seconds_.clear();
 }
 
 std::int64_t ArmRunner::num_warm_ups() const { return num_warm_up_steps(workload_.device()); }
 
-std::vector<torch::Tensor> ArmRunner::state(const torch::Tensor& loss) const {
-  std::vector<torch::Tensor> tensors{loss};
-  for (const auto& parameter : workload_.parameters()) tensors.push_back(parameter.grad());
-  tensors.insert(tensors.end(), workload_.buffers().begin(), workload_.buffers().end());
-  return tensors;
-}
-
 TrainingStep ArmRunner::step(Region* region, bool& equal) {
   buffers_.restore(workload_.buffers());
   reset_gradients(workload_.parameters(), options_.gradients);
   auto step = run_training_step(workload_, region, options_.seed);
-  equal = reference_.equals(state(step.loss));
+  equal = reference_.equals(state_after(workload_, step.loss));
   return step;
 }
 

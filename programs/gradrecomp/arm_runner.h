@@ -63,7 +63,6 @@ class ArmRunner {
   TrainingStep step(Region* region, bool& equal);
   Round round(Region& region, ArmResult& result);
   void measure(Region& region, ArmResult& result);
-  [[nodiscard]] std::vector<torch::Tensor> state(const torch::Tensor& loss) const;
   [[nodiscard]] std::int64_t num_warm_ups() const;
 
   Workload& workload_;

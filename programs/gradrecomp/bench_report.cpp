@@ -23,11 +23,6 @@ double samples_per_second(const BenchSetting& setting, const ArmResult& result) 
                                  : 0;
 }
 
-std::string difference(std::int64_t measured, std::int64_t predicted) {
-  if (measured == predicted) return "exact";
-  return fmt::format("{:+.2f}%", 100 * (share(predicted, measured) - 1));
-}
-
 std::string head(const BenchSetting& setting) {
   return fmt::format(
       "{}\nLibTorch {}, CPU threads {}, gradients {}, {}\n"

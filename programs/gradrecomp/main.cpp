@@ -6,6 +6,7 @@
 #include <stdexcept>
 
 #include "bad_input.h"
+#include "batch_command.h"
 #include "bench_command.h"
 #include "gradrecomp/profile/memory_meter.h"
 #include "plan_command.h"
@@ -26,6 +27,7 @@ int run(int argc, char** argv) {
   CLI::App app("GradRecomp: training in less memory, bit for bit");
   int status = 0;
   app.require_subcommand(1);
+  gradrecomp::program::add_batch_command(app, status);
   gradrecomp::program::add_bench_command(app, status);
   gradrecomp::program::add_plan_command(app, status);
   gradrecomp::program::add_train_command(app, status);

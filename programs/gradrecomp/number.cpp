@@ -39,4 +39,11 @@ double ratio(std::string_view name, std::string_view text) {
   reject(name, "value", text, "a finite ratio of at least 0. Pass 0.05 for 5% of a step.");
 }
 
+double positive_number(std::string_view name, std::string_view text) {
+  const auto number = read<double>(text);
+  if (number && std::isfinite(*number) && *number > 0) return *number;
+  reject(name, "value", text,
+         fmt::format("a finite number above 0. Pass for example {} 10.", name));
+}
+
 }  // namespace gradrecomp::program

@@ -19,4 +19,8 @@ std::int64_t whole_number(std::string_view name, std::string_view text, Range ra
 /// Throws:  BadInput for any other text.
 double ratio(std::string_view name, std::string_view text);
 
+/// Reads the value of option `name`, a finite number above 0.
+/// Throws:  BadInput for any other text.
+double positive_number(std::string_view name, std::string_view text);
+
 }  // namespace gradrecomp::program

@@ -10,4 +10,9 @@ double share(std::int64_t part, std::int64_t whole) {
 
 std::string percent(double ratio) { return fmt::format("{:.1f}%", 100 * ratio); }
 
+std::string difference(std::int64_t measured, std::int64_t predicted) {
+  if (measured == predicted) return "exact";
+  return fmt::format("{:+.2f}%", 100 * (share(predicted, measured) - 1));
+}
+
 }  // namespace gradrecomp::program

@@ -9,6 +9,13 @@
 
 namespace gradrecomp::program {
 
+std::vector<torch::Tensor> state_after(const Workload& workload, const torch::Tensor& loss) {
+  std::vector<torch::Tensor> tensors{loss};
+  for (const auto& parameter : workload.parameters()) tensors.push_back(parameter.grad());
+  tensors.insert(tensors.end(), workload.buffers().begin(), workload.buffers().end());
+  return tensors;
+}
+
 // A GPU reaches its clock and cuDNN its plans only after some steps.
 std::int64_t num_warm_up_steps(c10::Device device) { return device.is_cuda() ? 20 : 1; }
 

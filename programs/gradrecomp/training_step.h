@@ -3,6 +3,7 @@
 #include <torch/types.h>
 
 #include <cstdint>
+#include <vector>
 
 #include "gradrecomp/region/region.h"
 #include "workload.h"
@@ -16,6 +17,9 @@ struct TrainingStep {
   std::int64_t start_bytes = 0;          ///< live just before forward
   std::int64_t measured_peak_bytes = 0;  ///< activation peak
 };
+
+/// What a plan must not change: the loss of a step just taken, all gradients and all buffers.
+std::vector<torch::Tensor> state_after(const Workload& workload, const torch::Tensor& loss);
 
 /// Plain steps to take before any is measured.
 std::int64_t num_warm_up_steps(c10::Device device);

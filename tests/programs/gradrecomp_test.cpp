@@ -81,6 +81,59 @@ TEST(Program, RefusesBadInputToPlanWithStatus2) {
   }
 }
 
+TEST(Program, RefusesBadInputToBatchWithStatus2) {
+  const std::string batch = "batch --model resnet18 --max-peak 32MiB ";
+  expect_refused("batch --model resnet18", "--max-peak is required");
+  expect_refused("batch --max-peak 5MB", "--max-peak: value is 5MB");
+  for (const std::string batches : {"4,2", "2,2"}) {
+    expect_refused(batch + "--batches " + batches,
+                   "--batches: value is " + batches + ", but must be two batch sizes that rise");
+  }
+  for (const std::string batches : {"2", "2,", "x,4", "0,4", "2,4,8", "2,70000"}) {
+    expect_refused(batch + "--batches " + batches, "--batches: value is ");
+  }
+  expect_refused(batch + "--samples-per-second 0", "but must be a finite number above 0");
+  expect_refused(batch + "--max-overhead -1", "--max-overhead: value is -1");
+  expect_refused(batch + "--steps 0", "--steps: value is 0");
+  expect_refused(batch + "--json no/such/folder/x", "but must be writable");
+  expect_refused(batch + "--batch 4", "--batch");
+  expect_refused(batch + "--image-size 8", "must be at least 32 pixels");
+}
+
+constexpr const char* kBatch =
+    "batch --model resnet18 --image-size 64 --threads 1 --steps 1 --cost flops "
+    "--data " GRADRECOMP_DIGITS;
+
+TEST(Program, FindsTheLargestBatchAndConfirmsIt) {
+  const TemporaryFile json;
+  const Outcome outcome =
+      run_program(std::string(kBatch) + " --max-peak 24MiB --max-overhead 0.3 " +
+                  "--samples-per-second 1 --batches 2,5 --json " + json.path().string());
+  ASSERT_EQ(outcome.status, 0) << outcome.text;
+  const auto answers = nlohmann::json::parse(content(json.path()))["answers"];
+  ASSERT_EQ(answers.size(), 4U);
+  for (const auto& answer : answers) {
+    const auto& trial = answer["trials"].back();
+    EXPECT_EQ(answer["confirmed_batch"], trial["batch"]) << answer;
+    EXPECT_LE(trial["measured_peak_bytes"], 24 << 20) << answer;
+    EXPECT_GT(trial["samples_per_second"], 0) << answer;
+    if (answer["answer"] == "plain") continue;
+    EXPECT_TRUE(trial["bitwise_equal"].get<bool>()) << answer;
+    EXPECT_EQ(trial["measured_peak_bytes"], trial["predicted_peak_bytes"]) << answer;
+    if (answer["answer"] == "least memory") continue;
+    EXPECT_LE(trial["overhead_flops"], 0.3) << answer;
+  }
+  EXPECT_GT(answers[1]["confirmed_batch"], answers[0]["confirmed_batch"]);
+  EXPECT_NE(outcome.text.find("largest batch"), std::string::npos) << outcome.text;
+}
+
+TEST(Program, SaysThatNoBatchFits) {
+  const Outcome outcome = run_program(std::string(kBatch) + " --max-peak 1KiB");
+  EXPECT_EQ(outcome.status, 0) << outcome.text;
+  EXPECT_NE(outcome.text.find("largest batch: no batch will do"), std::string::npos)
+      << outcome.text;
+}
+
 TEST(Program, NamesTheMalformedLine) {
   const TemporaryFile file("1,2,3\n");
   expect_refused("bench --data " + file.path().string(), "line 1 of " + file.path().string());
