@@ -94,7 +94,7 @@ TEST(NestedPlans, AreNearTheBestOfChains) {
   }
   excess.print("chains of 5 to 7");
   EXPECT_LE(excess.num_unreached, excess.num_pairs / 50);
-  EXPECT_LE(excess.mean(), 0.03);  // the aim is 0.002
+  EXPECT_LE(excess.mean(), 0.002);
 }
 
 TEST(NestedPlans, AreNearTheBestOfChainsOfSmallBlocks) {
@@ -107,7 +107,7 @@ TEST(NestedPlans, AreNearTheBestOfChainsOfSmallBlocks) {
   excess.print("chains of blocks");
   EXPECT_GE(excess.num_pairs, 50);
   EXPECT_LE(excess.num_unreached, excess.num_pairs / 20);
-  EXPECT_LE(excess.mean(), 0.03);  // the aim is 0.002
+  EXPECT_LE(excess.mean(), 0.002);
 }
 
 TEST(NestedPlans, NeedAsFewReplaysOfAUniformChainAsBinomialCheckpointing) {
@@ -132,7 +132,7 @@ TEST(NestedPlans, OfALongUniformChainNeedNotManyMoreReplaysThanBinomialCheckpoin
     std::cout << "peak " << result.peak_bytes << ": " << plan.num_replayed_ops
               << " replays, revolve " << result.num_replayed_ops << '\n';
     EXPECT_TRUE(plan.feasible);
-    EXPECT_LE(plan.num_replayed_ops, result.num_replayed_ops * 3 / 2) << num_checkpoints;
+    EXPECT_LE(plan.num_replayed_ops, result.num_replayed_ops * 9 / 8) << num_checkpoints;
   }
 }
 
