@@ -94,7 +94,8 @@ class AllPlans {
  private:
   struct Behind {
     std::int64_t rest = 0;
-    std::vector<std::int64_t> since = {};  ///< if open: peak from each replay that reaches across on
+    std::vector<std::int64_t> since =
+        {};  ///< if open: peak from each replay that reaches across on
     double cost = 0;
     Crossing crossing = Crossing::kept;
   };
@@ -122,9 +123,8 @@ class AllPlans {
     const Option& o = *choice.option;
     const std::int64_t r = o.retained_bytes;
     const int passes = choice.num_passes;
-    Behind made{.rest = b.rest + r,
-                .cost = b.cost + o.cost + passes * o.pass_cost,
-                .crossing = choice.in};
+    Behind made{
+        .rest = b.rest + r, .cost = b.cost + o.cost + passes * o.pass_cost, .crossing = choice.in};
     if (choice.out == Crossing::dropped) {
       const std::int64_t swept = b.since[passes] + r + o.swept_bytes;
       if (choice.in == Crossing::dropped && o.linked) {
