@@ -26,6 +26,7 @@ constexpr std::array kRungs{0.0, 0.01, 0.02, 0.03, 0.05, 0.08, 0.12, 0.18, 0.25,
 
 constexpr double kMostOnce = 0.5;  // a step's forward is less than half of it
 constexpr auto kAnyOverhead = std::numeric_limits<double>::infinity();
+constexpr double kNoOverhead = -1;
 
 }  // namespace
 
@@ -62,11 +63,14 @@ void Search::add_policies() {
 }
 
 void Search::climb(double max_overhead) {
+  double done = kNoOverhead;
   for (const Grade& grade : Grade::kAll) {
     add_chain(grade);
-    if (grade.max_cost >= max_overhead) break;
+    // Rungs of lower grades must not start from what only a higher grade knows.
+    polish(done, std::min(grade.max_cost, max_overhead));
+    done = grade.max_cost;
+    if (done >= max_overhead) break;
   }
-  polish(max_overhead);
 }
 
 void Search::descend(std::int64_t max_peak_bytes) {
@@ -83,13 +87,13 @@ void Search::descend(std::int64_t max_peak_bytes) {
   }
   // The answer is then the least peak there is.
   if (front_.least_total(max_peak_bytes) == nullptr) add_chain(Grade::kAll.back());
-  polish(kAnyOverhead);
+  polish(kNoOverhead, kAnyOverhead);
 }
 
 void Search::climb_once() {
   add_chain({kMostOnce, 0});
   // Where the menus are complete, a polish finds next to nothing.
-  if (!chain_.is_well_cut()) polish(kAnyOverhead);
+  if (!chain_.is_well_cut()) polish(kNoOverhead, kAnyOverhead);
 }
 
 void Search::add_point(const ChainPoint& point) {
@@ -112,9 +116,9 @@ void Search::add_chain(const Grade& grade, std::int64_t max_peak_bytes) {
   }
 }
 
-void Search::polish(double max_overhead) {
+void Search::polish(double above, double max_overhead) {
   for (const double rung : kRungs) {
-    if (rung > max_overhead) continue;
+    if (rung <= above || rung > max_overhead) continue;
     const Candidate* start = front_.least_peak(rung);
     if (start != nullptr) front_.add(polish_.lower_peak(*start, rung, num_simulations_));
   }

@@ -41,8 +41,8 @@ class Search {
   void add_policies();
   void add_chain(const Grade& grade, std::int64_t max_peak_bytes = kAnyPeak);
   void add_point(const ChainPoint& point);
-  /// At every rung up to `max_overhead`.
-  void polish(double max_overhead);
+  /// At every rung above `above` and up to `max_overhead`.
+  void polish(double above, double max_overhead);
 
   const Graph& graph_;
   Polish polish_;

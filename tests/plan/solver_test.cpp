@@ -13,6 +13,7 @@
 #include "support/brute_force.h"
 #include "support/expect_error.h"
 #include "support/model_graphs.h"
+#include "support/random_chain.h"
 #include "support/random_graph.h"
 
 namespace gradrecomp::plan {
@@ -128,6 +129,16 @@ TEST(MakePlan, LargerBudgetNeverGivesAHigherPeak) {
       last = plan.predicted_peak_bytes;
     }
   }
+}
+
+// Here a plan that only budgets above 0.5 look for once led the search of lower ones astray.
+TEST(MakePlan, LargerBudgetNeverGivesAHigherPeakAcrossGrades) {
+  const testing::RandomChainOptions options{
+      .num_blocks = 13, .must_keep_chance = 12, .boundary_chance = 36};
+  const Graph graph = testing::RandomChain(options, 1328).draw();
+  const Plan lower = make_plan(graph, {.max_overhead = 0.5});
+  EXPECT_LE(make_plan(graph, {.max_overhead = 0.51}).predicted_peak_bytes,
+            lower.predicted_peak_bytes);
 }
 
 TEST(MakePlan, ZeroBudgetReplaysNothingThatCosts) {
