@@ -109,7 +109,9 @@ class Extractor {
     return id;
   }
 
-  void add_op_event(Index op) { made_.graph.events.push_back({.kind = EventKind::run_op, .id = op}); }
+  void add_op_event(Index op) {
+    made_.graph.events.push_back({.kind = EventKind::run_op, .id = op});
+  }
   void add_event(EventKind kind, Index v) {
     made_.graph.events.push_back({.kind = kind, .id = local_[v]});
   }

@@ -245,7 +245,8 @@ void Bound::tighten(double overhead, int num_cuts) {
       price *= std::exp((too_dear ? 0.2 : -0.2) * step);
     }
     constexpr double kRate = 20;
-    for (std::size_t m = 0; m < base_.size(); ++m) log_weights_[m] += kRate * step * relaxed.loads[m];
+    for (std::size_t m = 0; m < base_.size(); ++m)
+      log_weights_[m] += kRate * step * relaxed.loads[m];
   }
 }
 

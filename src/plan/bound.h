@@ -31,7 +31,7 @@ class Bound {
   };
   /// When a value needs its bytes; in moments.
   struct Life {
-    Index death = 0;  ///< the program has let go of it
+    Index death = 0;   ///< the program has let go of it
     Index demand = 0;  ///< the first after that
     Index release = 0;
   };
@@ -57,8 +57,8 @@ class Bound {
   std::vector<double> cost_;  ///< per op
   std::vector<std::vector<Index>> readers_;
   std::vector<Life> lives_;
-  std::vector<Index> moments_;      ///< events
-  std::vector<double> base_;        ///< per moment: what lives under every plan
+  std::vector<Index> moments_;  ///< events
+  std::vector<double> base_;    ///< per moment: what lives under every plan
   std::vector<double> log_weights_;
   std::vector<double> weights_;
   std::vector<double> weights_before_;  ///< prefix sums

@@ -23,34 +23,23 @@
 //                        rest' = max(rest + R, run + R + S, A),  run' = B                if not
 // Here the first replay that reaches across leaves behind all it makes. In nested plans several do:
 // that of the block behind is the last, and with each block that goes on with the run there is one
-// more. The first p of them may run through a block (passes, each at the cost of its boundary alone)
-// and the next one leave its values behind, when fewer other bytes are live; those after it find
-// them there. An open plan then has a peak since_i from each of these replays on, run = since_0, and
+// more. The first p of them may run through a block (passes, each at the cost of its boundary
+// alone) and the next one leave its values behind, when fewer other bytes are live; those after it
+// find them there. An open plan then has a peak since_i from each of these replays on, run =
+// since_0, and
 //   since_i' = max(since_i + R, since_p + R + S, A) for i <= p,  since_(p+1)' = T
 //   cost' = cost + c + p * (cost of a pass)
 // with T the tail peak of the block: from its own reach on.
-// Exact but for costs that fall into one bucket, of which the lowest peak survives, for the number of
-// open plans a bucket holds, and for since_1 and later, which do not tell open plans apart.
+// Exact but for costs that fall into one bucket, of which the lowest peak survives, for the number
+// of open plans a bucket holds, and for since_1 and later, which do not tell open plans apart.
 
 namespace gradrecomp::plan {
 namespace {
 
-constexpr int kMostReaches = 10;  // and one less passes
 constexpr int kCoarser = 4;
 constexpr int kFewestBuckets = 100;
 constexpr int kFewestOpenPoints = 3;
 constexpr std::int64_t kNone = Hopes::kNone;
-
-struct Partial {
-  std::int64_t rest_bytes = kNone;
-  double cost = 0;
-  Index step = -1;
-  int num_reaches = 0;  ///< replays that run across the present cut
-  /// Per such replay, first to last: the peak since then. The last is that of the block behind.
-  std::array<std::int64_t, kMostReaches> since_bytes{};
-
-  [[nodiscard]] std::int64_t run_bytes() const { return since_bytes.front(); }
-};
 
 /// How a partial plan came about: the choice for one block and the plan for those behind it.
 struct Step {
@@ -58,6 +47,8 @@ struct Step {
   Index next = -1;
 };
 
+/// The program for up to `kReaches` replays that run across one cut.
+template <std::size_t kReaches>
 class Chain {
  public:
   Chain(std::span<const Menu* const> menus, const ChainSize& size, const Hopes* hopes)
@@ -65,7 +56,7 @@ class Chain {
         size_(size),
         hopes_(hopes),
         buckets_per_cost_((size.num_buckets - 1) / size.max_cost) {
-    size_.max_passes = std::min(size_.max_passes, kMostReaches - 1);
+    size_.max_passes = std::min(size_.max_passes, static_cast<int>(kReaches) - 1);
   }
 
   std::vector<ChainPoint> solve() {
@@ -77,6 +68,17 @@ class Chain {
   }
 
  private:
+  struct Partial {
+    std::int64_t rest_bytes = kNone;
+    double cost = 0;
+    Index step = -1;
+    int num_reaches = 0;  ///< replays that run across the present cut
+    /// Per such replay, first to last: the peak since then. The last is that of the block behind.
+    std::array<std::int64_t, kReaches> since_bytes{};
+
+    [[nodiscard]] std::int64_t run_bytes() const { return since_bytes.front(); }
+  };
+
   void prepend(std::size_t k) {
     const Menu& menu = *menus_[k];
     block_ = k;
@@ -130,7 +132,7 @@ class Chain {
     const std::int64_t swept =
         was_open ? behind.since_bytes[passes] + o.retained_bytes + o.swept_bytes : 0;
     if (was_open && stays_open && o.linked) {
-      for (int i = 0; i <= passes; ++i) {
+      for (std::size_t i = 0; i < kReaches && i <= static_cast<std::size_t>(passes); ++i) {
         made.since_bytes[i] =
             std::max({behind.since_bytes[i] + o.retained_bytes, swept, o.early_peak_bytes});
       }
@@ -139,8 +141,7 @@ class Chain {
     }
     made.rest_bytes = std::max(made.rest_bytes, o.early_peak_bytes);
     if (was_open) {
-      made.rest_bytes =
-          std::max({made.rest_bytes, swept, behind.run_bytes() + o.retained_bytes});
+      made.rest_bytes = std::max({made.rest_bytes, swept, behind.run_bytes() + o.retained_bytes});
     }
     if (stays_open) {
       made.since_bytes.front() = o.late_peak_bytes;
@@ -153,7 +154,8 @@ class Chain {
   /// Beyond as many replays as are looked at, what runs across the cut is not told apart.
   void add_reach(Partial& made, int reaches, std::int64_t peak_bytes) const {
     made.num_reaches = reaches;
-    if (reaches > size_.max_passes) return;
+    // The array's own bound is for compilers, which cannot know the other one.
+    if (reaches > size_.max_passes || static_cast<std::size_t>(reaches) >= kReaches) return;
     made.since_bytes[reaches] = peak_bytes;
     ++made.num_reaches;
   }
@@ -271,9 +273,8 @@ class Chain {
 std::vector<ChainPoint> merged(std::vector<ChainPoint> points,
                                const std::vector<ChainPoint>& others) {
   points.insert(points.end(), others.begin(), others.end());
-  std::ranges::stable_sort(points, {}, [](const ChainPoint& p) {
-    return std::pair(p.cost, p.peak_bytes);
-  });
+  std::ranges::stable_sort(points, {},
+                           [](const ChainPoint& p) { return std::pair(p.cost, p.peak_bytes); });
   std::int64_t least = kNone;
   std::erase_if(points, [&](const ChainPoint& point) {
     const bool lower = point.peak_bytes < least;
@@ -281,6 +282,14 @@ std::vector<ChainPoint> merged(std::vector<ChainPoint> points,
     return !lower;
   });
   return points;
+}
+
+/// With no more room for replays in its partial plans than they need: most of the time goes there.
+std::vector<ChainPoint> solve(std::span<const Menu* const> menus, const ChainSize& size,
+                              const Hopes* hopes) {
+  if (size.max_passes == 0) return Chain<2>(menus, size, hopes).solve();
+  if (size.max_passes <= 2) return Chain<3>(menus, size, hopes).solve();
+  return Chain<10>(menus, size, hopes).solve();
 }
 
 }  // namespace
@@ -292,11 +301,11 @@ std::vector<ChainPoint> solve_chain(std::span<const Menu* const> menus, const Ch
   } else {
     easier.num_buckets = size.num_buckets / kCoarser;
     easier.num_open_points = std::max(kFewestOpenPoints, size.num_open_points / kCoarser);
-    if (easier.num_buckets < kFewestBuckets) return Chain(menus, size, nullptr).solve();
+    if (easier.num_buckets < kFewestBuckets) return solve(menus, size, nullptr);
   }
   const std::vector<ChainPoint> known = solve_chain(menus, easier);
   const Hopes hopes(menus, known, size);
-  return merged(Chain(menus, size, &hopes).solve(), known);
+  return merged(solve(menus, size, &hopes), known);
 }
 
 }  // namespace gradrecomp::plan

@@ -13,13 +13,13 @@
 // ~~~~~~~~~~~~~~
 // An option is as good as another if it is so in all of retained bytes, swept bytes, both peaks and
 // cost. The options that none is better than are found by a Pareto local search: begin with all
-// choices kept, what autograd saved kept, and none kept; keep or drop one choice of an option on the
-// menu; simulate; put it on the menu if nothing there is as good, and take off what it beats; until
-// every option has been tried so, or the simulations are used up. Of few choices all sets are tried,
-// as that search misses what it can only reach by way of worse sets. What backward and the replays
-// do not want falls out of an option, so that sets that differ in name only count once. The sets
-// left are then measured once more with their values left behind just in time, for plans that may
-// replay ops more than once.
+// choices kept, what autograd saved kept, and none kept; keep or drop one choice of an option on
+// the menu; simulate; put it on the menu if nothing there is as good, and take off what it beats;
+// until every option has been tried so, or the simulations are used up. Of few choices all sets are
+// tried, as that search misses what it can only reach by way of worse sets. What backward and the
+// replays do not want falls out of an option, so that sets that differ in name only count once. The
+// sets left are then measured once more with their values left behind just in time, for plans that
+// may replay ops more than once.
 
 namespace gradrecomp::plan {
 namespace {
@@ -28,9 +28,9 @@ constexpr std::size_t kFewChoices = 8;
 
 bool as_good(const Option& a, const Option& b) {
   return a.linked == b.linked && a.just_in_time == b.just_in_time &&
-         a.retained_bytes <= b.retained_bytes &&
-         a.swept_bytes <= b.swept_bytes && a.early_peak_bytes <= b.early_peak_bytes &&
-         a.late_peak_bytes <= b.late_peak_bytes && a.cost <= b.cost && a.pass_cost <= b.pass_cost;
+         a.retained_bytes <= b.retained_bytes && a.swept_bytes <= b.swept_bytes &&
+         a.early_peak_bytes <= b.early_peak_bytes && a.late_peak_bytes <= b.late_peak_bytes &&
+         a.cost <= b.cost && a.pass_cost <= b.pass_cost;
 }
 
 /// The search for one fate of a block's cuts.

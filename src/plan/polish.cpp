@@ -50,8 +50,7 @@ Candidate Polish::evaluate(KeptSet keep, std::span<const Index> cached_from) {
   return evaluate(std::move(keep), std::move(sweeps));
 }
 
-Polish::Trial Polish::measure(KeptSet keep, std::vector<Sweep> sweeps,
-                              std::int64_t target_bytes) {
+Polish::Trial Polish::measure(KeptSet keep, std::vector<Sweep> sweeps, std::int64_t target_bytes) {
   Trial trial;
   keep = only_wanted(graph_, std::move(keep));
   const Simulation result = simulator_.run(keep, sweeps, timeline_);

@@ -13,7 +13,8 @@
 // chain programs up to each of a ladder of grades, and by a polish at each of a finer ladder of
 // rungs. A question reads its answer off that front. max_overhead = x only needs the grades up to
 // the first that reaches x and the rungs up to x, which are all that any smaller budget has seen
-// too; so its peak is at most theirs. A bound in bytes needs one grade, which a coarse answer names.
+// too; so its peak is at most theirs. A bound in bytes needs one grade, which a coarse answer
+// names.
 
 namespace gradrecomp::plan {
 namespace {
@@ -42,9 +43,7 @@ const std::array<Search::Grade, 4> Search::Grade::kAll{
 
 Search::Search(const Graph& graph, const Pricing& pricing, const std::vector<Verdict>& verdicts,
                Replays replays)
-    : graph_(graph),
-      polish_(graph, pricing, verdicts),
-      chain_(graph, pricing, verdicts, replays) {
+    : graph_(graph), polish_(graph, pricing, verdicts), chain_(graph, pricing, verdicts, replays) {
   const auto per_simulation = static_cast<double>(graph.events.size() + graph.ops.size() + 1);
   const double most = chain_.is_well_cut() ? 50.0 : 2000.0;
   num_simulations_ = static_cast<int>(std::min(most, 5e6 / per_simulation));

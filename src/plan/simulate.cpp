@@ -39,8 +39,8 @@
 //
 // Release. The last handle frees a cached value, wanted or not, unless a sweep lists it: then it
 // stays as long as it is wanted. wanted(v) falls by one; at zero a held value is let go, a listed
-// one freed, and the producer of a dropped value stops being wanted once none of its dropped outputs
-// is, which lowers wanted of its inputs in turn.
+// one freed, and the producer of a dropped value stops being wanted once none of its dropped
+// outputs is, which lowers wanted of its inputs in turn.
 
 namespace gradrecomp::plan {
 

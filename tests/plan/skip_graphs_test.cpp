@@ -1,3 +1,5 @@
+#include "support/skip_graphs.h"
+
 #include <gtest/gtest.h>
 
 #include <cstdint>
@@ -5,7 +7,6 @@
 
 #include "gradrecomp/plan/simulate.h"
 #include "gradrecomp/plan/solver.h"
-#include "support/skip_graphs.h"
 
 namespace gradrecomp::plan {
 namespace {

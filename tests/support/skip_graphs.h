@@ -18,10 +18,11 @@ inline Map concat(ConvStep& net, const std::vector<Map>& parts) {
     y.channels += part.channels;
     reads.push_back(part.value);
   }
-  y.value = net.step.run({.name = "aten::cat",
-                          .reads = reads,
-                          .fresh_bytes = {y.bytes()},
-                          .seconds = pass_seconds(y.bytes())})
+  y.value = net.step
+                .run({.name = "aten::cat",
+                      .reads = reads,
+                      .fresh_bytes = {y.bytes()},
+                      .seconds = pass_seconds(y.bytes())})
                 .front();
   return y;
 }
@@ -34,10 +35,11 @@ inline Map conv_norm_relu(ConvStep& net, const Map& x, std::int64_t channels) {
 
 inline Map resample(ConvStep& net, const Map& x, const char* name, std::int64_t positions) {
   Map y{-1, positions, x.channels};
-  y.value = net.step.run({.name = name,
-                          .reads = {x.value},
-                          .fresh_bytes = {y.bytes()},
-                          .seconds = pass_seconds(x.bytes() + y.bytes())})
+  y.value = net.step
+                .run({.name = name,
+                      .reads = {x.value},
+                      .fresh_bytes = {y.bytes()},
+                      .seconds = pass_seconds(x.bytes() + y.bytes())})
                 .front();
   return y;
 }

@@ -55,8 +55,7 @@ class Simulator {
 
   /// The sweeps of a plan whose replays leave a saved value `v` behind only from event
   /// `cached_from[v]` on, and are listed where that makes a difference.
-  std::vector<Sweep> defer(std::span<const std::uint8_t> keep,
-                           std::span<const Index> cached_from);
+  std::vector<Sweep> defer(std::span<const std::uint8_t> keep, std::span<const Index> cached_from);
 
  private:
   struct ValueFacts {
