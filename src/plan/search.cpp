@@ -105,11 +105,14 @@ void Search::add_chain(const Grade& grade, std::int64_t max_peak_bytes) {
                        .num_open_points = kNumOpenPoints,
                        .max_peak_bytes = max_peak_bytes,
                        .max_passes = grade.max_passes};
+  const std::vector<ChainPoint> points = chain_.front(size);
   auto last = std::numeric_limits<std::int64_t>::max();
-  for (const ChainPoint& point : chain_.front(size)) {
-    // The menus' peaks are the simulator's or nearly so: a step this small is not worth a run.
-    const bool worth_it = point.peak_bytes < last - last / kLeastStep;
-    if (!worth_it) continue;
+  for (const ChainPoint& point : points) {
+    // The menus' peaks are the simulator's or nearly so: a step this small is not worth a run, but
+    // for those that may be the answer.
+    const bool is_large = point.peak_bytes < last - last / kLeastStep;
+    const bool enters = last > max_peak_bytes && point.peak_bytes <= max_peak_bytes;
+    if (!is_large && !enters && &point != &points.back()) continue;
     add_point(point);
     last = point.peak_bytes;
   }
