@@ -167,6 +167,7 @@ class Checker {
     if (!region.has_plan()) return;
     Options options;
     options.plan = std::make_shared<const plan::Plan>(random_plan(dice_, region.graph()));
+    options.verify = options_.verify;
     steps_of_region(options);
     const auto expected = run(program_, {.ending = Ending::backward_twice, .nested = false});
     Region again(options);
