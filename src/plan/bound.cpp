@@ -5,6 +5,7 @@
 #include <cstddef>
 #include <limits>
 
+#include "choices.h"
 #include "min_cut.h"
 
 // Note [ Lower bounds ]
@@ -71,9 +72,7 @@ Bound::Bound(const Graph& graph, const Pricing& pricing)
   }
   const std::vector<std::int64_t> base = base_bytes(graph);
   choose_moments(base);
-  std::int64_t saved_bytes = 1;
-  for (const Value& v : graph.values) saved_bytes += v.saved ? v.bytes : 0;
-  scale_bytes_ = static_cast<double>(saved_bytes);
+  scale_bytes_ = static_cast<double>(1 + saved_bytes(graph));
   for (const Index t : moments_) base_.push_back(static_cast<double>(base[t]) / scale_bytes_);
   find_lives();
   // Where all is replayed, each moment is at its lowest: the highest of these is the floor.

@@ -5,6 +5,7 @@
 #include <cstddef>
 #include <utility>
 
+#include "falling.h"
 #include "hopes.h"
 
 // Note [ Chains ]
@@ -85,10 +86,10 @@ class Chain {
     next_closed_.assign(size_.num_buckets, {});
     next_open_.resize(static_cast<std::size_t>(size_.num_buckets) * num_lists());
     for (std::vector<Partial>& cell : next_open_) cell.clear();
-    for (const Crossing out : {Crossing::kept, Crossing::dropped}) {
-      for (const Crossing in : {Crossing::kept, Crossing::dropped}) {
+    for (const Boundary out : {Boundary::kept, Boundary::dropped}) {
+      for (const Boundary in : {Boundary::kept, Boundary::dropped}) {
         for (const Option& option : menu.of(out, in)) extend({&option, out, in, 0});
-        if (out == Crossing::kept) continue;
+        if (out == Boundary::kept) continue;
         for (int passes = 1; passes <= size_.max_passes; ++passes) {
           for (const Option& option : menu.of(out, in)) extend({&option, out, in, passes});
         }
@@ -108,7 +109,7 @@ class Chain {
 
   void extend(const BlockChoice& choice) {
     if (choice.option->just_in_time && size_.max_passes == 0) return;
-    const std::vector<Partial>& behind = choice.out == Crossing::kept ? closed_ : open_;
+    const std::vector<Partial>& behind = choice.out == Boundary::kept ? closed_ : open_;
     for (const Partial& partial : behind) {
       if (choice.num_passes > 0 && choice.num_passes >= partial.num_reaches) continue;
       const Partial made = joined(partial, choice);
@@ -127,8 +128,8 @@ class Chain {
     const int passes = choice.num_passes;
     Partial made{.rest_bytes = behind.rest_bytes + o.retained_bytes,
                  .cost = behind.cost + o.cost + passes * o.pass_cost};
-    const bool was_open = choice.out == Crossing::dropped;
-    const bool stays_open = choice.in == Crossing::dropped;
+    const bool was_open = choice.out == Boundary::dropped;
+    const bool stays_open = choice.in == Boundary::dropped;
     const std::int64_t swept =
         was_open ? behind.since_bytes[passes] + o.retained_bytes + o.swept_bytes : 0;
     if (was_open && stays_open && o.linked) {
@@ -162,7 +163,7 @@ class Chain {
 
   void add(Partial made, const BlockChoice& choice, Index next) {
     const auto bucket = static_cast<std::size_t>(made.cost * buckets_per_cost_);
-    const bool closed = choice.in == Crossing::kept;
+    const bool closed = choice.in == Boundary::kept;
     if (closed) {
       Partial& cell = next_closed_[bucket];
       const bool better = made.rest_bytes < cell.rest_bytes ||
@@ -275,12 +276,7 @@ std::vector<ChainPoint> merged(std::vector<ChainPoint> points,
   points.insert(points.end(), others.begin(), others.end());
   std::ranges::stable_sort(points, {},
                            [](const ChainPoint& p) { return std::pair(p.cost, p.peak_bytes); });
-  std::int64_t least = kNone;
-  std::erase_if(points, [&](const ChainPoint& point) {
-    const bool lower = point.peak_bytes < least;
-    least = std::min(least, point.peak_bytes);
-    return !lower;
-  });
+  keep_falling(points, [](const ChainPoint& point) { return point.peak_bytes; });
   return points;
 }
 

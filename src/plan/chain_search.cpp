@@ -4,6 +4,7 @@
 #include <cstddef>
 #include <cstdint>
 
+#include "choices.h"
 #include "closure.h"
 
 namespace gradrecomp::plan {
@@ -15,12 +16,6 @@ MenuSize menu_size(Replays replays) {
   return {.num_simulations = 3000,
           .num_options = 32,
           .num_just_in_time = replays == Replays::many ? 12 : 0};
-}
-
-std::int64_t saved_bytes(const Graph& graph) {
-  std::int64_t bytes = 0;
-  for (const Value& v : graph.values) bytes += v.saved ? v.bytes : 0;
-  return bytes;
 }
 
 std::vector<Index> find_backward_begins(const Graph& graph, const Blocks& blocks) {
@@ -48,7 +43,7 @@ ChainSearch::ChainSearch(const Graph& graph, const Pricing& pricing,
                          std::span<const Verdict> verdicts, Replays replays)
     : graph_(graph),
       blocks_(find_blocks(graph, kMaxBlocks)),
-      block_graphs_(make_block_graphs(graph, blocks_, verdicts, saved_bytes(graph) / 20000)),
+      block_graphs_(make_block_graphs(graph, blocks_, verdicts, tiny_bytes(graph))),
       backward_begin_(find_backward_begins(graph, blocks_)),
       first_demand_(find_first_demands(graph)),
       menus_(block_graphs_, pricing, menu_size(replays)) {
@@ -91,7 +86,7 @@ std::vector<Index> ChainSearch::cached_from(const ChainPoint& point) const {
   for (std::size_t b = block_graphs_.size(); b-- > 0;) {
     const BlockGraph& block = block_graphs_[b];
     const BlockChoice& choice = point.choices[b];
-    const bool was_open = choice.out == Crossing::dropped;
+    const bool was_open = choice.out == Boundary::dropped;
     const Index due = was_open && choice.num_passes > 0 ? reaches.at(choice.num_passes) : 0;
     for (const Index v : block.global) {
       if (blocks_.made_in[v] != static_cast<Index>(b)) continue;
@@ -100,7 +95,7 @@ std::vector<Index> ChainSearch::cached_from(const ChainPoint& point) const {
     for (const Index v : block.boundary) from[block.global[v]] = due;
     const bool goes_on = was_open && choice.option->linked;
     reaches.resize(goes_on ? choice.num_passes + 1 : 0);
-    if (choice.in == Crossing::dropped) reaches.push_back(backward_begin_[b]);
+    if (choice.in == Boundary::dropped) reaches.push_back(backward_begin_[b]);
   }
   return from;
 }

@@ -36,8 +36,8 @@ bool as_good(const Option& a, const Option& b) {
 /// The search for one fate of a block's cuts.
 class MenuSearch {
  public:
-  MenuSearch(const BlockGraph& block, const Pricing& pricing, Simulator& simulator, Crossing out,
-             Crossing in)
+  MenuSearch(const BlockGraph& block, const Pricing& pricing, Simulator& simulator, Boundary out,
+             Boundary in)
       : block_(block),
         pricing_(pricing),
         simulator_(simulator),
@@ -199,8 +199,8 @@ class MenuSearch {
   const BlockGraph& block_;
   const Pricing& pricing_;
   Simulator& simulator_;
-  Crossing out_;
-  Crossing in_;
+  Boundary out_;
+  Boundary in_;
   std::size_t num_choices_;
   int left_ = 0;
   Timeline timeline_;
@@ -222,10 +222,10 @@ double Menu::dearest(int num_passes) const {
   return cost;
 }
 
-KeptSet kept_in_block(const BlockGraph& block, std::uint64_t kept, Crossing out, Crossing in) {
+KeptSet kept_in_block(const BlockGraph& block, std::uint64_t kept, Boundary out, Boundary in) {
   KeptSet keep = block.keep;
-  for (const Index v : block.inputs) keep[v] = in == Crossing::kept ? 1 : 0;
-  for (const Index v : block.boundary) keep[v] = out == Crossing::kept ? 1 : 0;
+  for (const Index v : block.inputs) keep[v] = in == Boundary::kept ? 1 : 0;
+  for (const Index v : block.boundary) keep[v] = out == Boundary::kept ? 1 : 0;
   const std::size_t num_choices = std::min(block.choices.size(), kMaxChoices);
   for (std::size_t i = 0; i < num_choices; ++i) keep[block.choices[i]] = (kept >> i) & 1;
   return keep;
@@ -234,10 +234,10 @@ KeptSet kept_in_block(const BlockGraph& block, std::uint64_t kept, Crossing out,
 Menu make_menu(const BlockGraph& block, const Pricing& pricing, const MenuSize& size) {
   Menu menu;
   Simulator simulator(block.graph);
-  for (const Crossing out : {Crossing::dropped, Crossing::kept}) {
-    if (out == Crossing::dropped && block.boundary.empty()) continue;
-    for (const Crossing in : {Crossing::dropped, Crossing::kept}) {
-      if (in == Crossing::dropped && block.inputs.empty()) continue;
+  for (const Boundary out : {Boundary::dropped, Boundary::kept}) {
+    if (out == Boundary::dropped && block.boundary.empty()) continue;
+    for (const Boundary in : {Boundary::dropped, Boundary::kept}) {
+      if (in == Boundary::dropped && block.inputs.empty()) continue;
       menu.of(out, in) = MenuSearch(block, pricing, simulator, out, in).run(size);
     }
   }

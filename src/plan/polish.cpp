@@ -4,6 +4,7 @@
 #include <cstddef>
 #include <utility>
 
+#include "choices.h"
 #include "closure.h"
 
 // Note [ Polish ]
@@ -19,12 +20,11 @@ namespace gradrecomp::plan {
 
 Polish::Polish(const Graph& graph, const Pricing& pricing, std::vector<Verdict> verdicts)
     : graph_(graph), pricing_(pricing), verdicts_(std::move(verdicts)), simulator_(graph) {
-  std::int64_t saved_bytes = 0;
-  for (const Value& v : graph.values) saved_bytes += v.saved ? v.bytes : 0;
+  const std::int64_t least_bytes = tiny_bytes(graph);
   for (std::size_t v = 0; v < graph.values.size(); ++v) {
     const Value& x = graph.values[v];
     const bool can_choose = x.producer >= 0 && x.overwritten_by < 0 && !x.must_keep;
-    if (!can_choose || verdicts_[v] != Verdict::open || x.bytes < saved_bytes / 20000) continue;
+    if (!can_choose || verdicts_[v] != Verdict::open || x.bytes < least_bytes) continue;
     open_.push_back(static_cast<Index>(v));
   }
 }
@@ -36,26 +36,31 @@ KeptSet Polish::settled(KeptSet keep) const {
   return only_wanted(graph_, std::move(keep));
 }
 
+Candidate Polish::candidate(KeptSet keep, std::vector<Sweep> sweeps,
+                            const Simulation& result) const {
+  return {std::move(keep), std::move(sweeps), result, pricing_.overhead(result),
+          pricing_.total(result)};
+}
+
 Candidate Polish::evaluate(KeptSet keep, std::vector<Sweep> sweeps) {
   keep = settled(std::move(keep));
   const Simulation result = simulator_.run(keep, sweeps);
-  return {std::move(keep), std::move(sweeps), result, pricing_.overhead(result),
-          pricing_.total(result)};
+  return candidate(std::move(keep), std::move(sweeps), result);
 }
 
 Candidate Polish::evaluate(KeptSet keep, std::span<const Index> cached_from) {
   if (cached_from.empty()) return evaluate(std::move(keep), std::vector<Sweep>{});
   keep = settled(std::move(keep));
   std::vector<Sweep> sweeps = simulator_.defer(keep, cached_from);
-  return evaluate(std::move(keep), std::move(sweeps));
+  const Simulation result = simulator_.run(keep, sweeps);
+  return candidate(std::move(keep), std::move(sweeps), result);
 }
 
 Polish::Trial Polish::measure(KeptSet keep, std::vector<Sweep> sweeps, std::int64_t target_bytes) {
   Trial trial;
   keep = only_wanted(graph_, std::move(keep));
   const Simulation result = simulator_.run(keep, sweeps, timeline_);
-  trial.candidate = {std::move(keep), std::move(sweeps), result, pricing_.overhead(result),
-                     pricing_.total(result)};
+  trial.candidate = candidate(std::move(keep), std::move(sweeps), result);
   for (const std::int64_t bytes : timeline_.peak_bytes) {
     trial.excess += static_cast<double>(std::max<std::int64_t>(0, bytes - target_bytes));
   }

@@ -29,6 +29,8 @@ class Polish {
 
  private:
   [[nodiscard]] KeptSet settled(KeptSet keep) const;
+  [[nodiscard]] Candidate candidate(KeptSet keep, std::vector<Sweep> sweeps,
+                                    const Simulation& result) const;
   struct Trial {
     Candidate candidate;
     double excess = 0;  ///< sum over events of the bytes above the target

@@ -53,11 +53,11 @@ Search::Search(const Graph& graph, const Pricing& pricing, const std::vector<Ver
 void Search::add_policies() {
   for (const PolicyKind kind : {PolicyKind::keep_all, PolicyKind::drop_all, PolicyKind::sqrt_n,
                                 PolicyKind::pointwise_only}) {
-    front_.add(evaluate(kept_set(graph_, {kind})));
+    front_.add(polish_.evaluate(kept_set(graph_, {kind})));
   }
   const auto num_stages = static_cast<Index>(graph_.stages.size());
   for (Index k = 1; k <= std::min(num_stages, kMaxEvery); ++k) {
-    front_.add(evaluate(kept_set(graph_, {PolicyKind::every_k, k})));
+    front_.add(polish_.evaluate(kept_set(graph_, {PolicyKind::every_k, k})));
   }
 }
 

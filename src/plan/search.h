@@ -32,7 +32,6 @@ class Search {
   Candidate spare(const Candidate& chosen, std::int64_t max_peak_bytes);
 
   [[nodiscard]] const Front& front() const { return front_; }
-  Candidate evaluate(KeptSet keep) { return polish_.evaluate(std::move(keep)); }
 
  private:
   static constexpr auto kAnyPeak = std::numeric_limits<std::int64_t>::max();

@@ -12,6 +12,7 @@
 
 #include "bound.h"
 #include "error.h"
+#include "falling.h"
 #include "search.h"
 
 namespace gradrecomp::plan {
@@ -169,12 +170,7 @@ std::vector<const Candidate*> pareto(const Front& front) {
   std::ranges::stable_sort(points, {}, [](const Candidate* c) {
     return std::tuple(c->overhead, c->result.peak_bytes, c->total);
   });
-  std::int64_t least = kAnyPeak;
-  std::erase_if(points, [&](const Candidate* c) {
-    const bool lower = c->result.peak_bytes < least;
-    least = std::min(least, c->result.peak_bytes);
-    return !lower;
-  });
+  keep_falling(points, [](const Candidate* c) { return c->result.peak_bytes; });
   return points;
 }
 

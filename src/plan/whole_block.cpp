@@ -6,6 +6,7 @@
 
 #include "blocks.h"
 #include "error.h"
+#include "falling.h"
 #include "gradrecomp/plan/policies.h"
 #include "gradrecomp/plan/simulate.h"
 #include "op_groups.h"
@@ -161,12 +162,7 @@ void thin_out(std::vector<Point>& points) {
   std::ranges::sort(points, [](const Point& a, const Point& b) {
     return std::pair(a.replay_seconds, a.peak_bytes) < std::pair(b.replay_seconds, b.peak_bytes);
   });
-  auto least = std::numeric_limits<std::int64_t>::max();
-  std::erase_if(points, [&](const Point& point) {
-    const bool beaten = point.peak_bytes >= least;
-    least = std::min(least, point.peak_bytes);
-    return beaten;
-  });
+  keep_falling(points, [](const Point& point) { return point.peak_bytes; });
   if (points.size() <= kMaxPoints) return;
   const double width = points.back().replay_seconds / static_cast<double>(kMaxPoints - 1);
   const auto bucket = [&](const Point& p) { return static_cast<int>(p.replay_seconds / width); };

@@ -4,40 +4,25 @@
 
 #include <cstdint>
 #include <limits>
-#include <vector>
 
 #include "gradrecomp/plan/simulate.h"
 #include "gradrecomp/plan/solver.h"
+#include "support/brute_force.h"
 #include "support/model_graphs.h"
 #include "support/random_graph.h"
 
 namespace gradrecomp::plan {
 namespace {
 
-/// Calls `visit` with the simulation of every kept set of a small graph.
-template <typename Visit>
-void for_each_plan(const Graph& graph, Visit visit) {
-  std::vector<std::size_t> choices;
-  for (std::size_t v = 0; v < graph.values.size(); ++v) {
-    const Value& x = graph.values[v];
-    if (x.producer >= 0 && x.overwritten_by < 0 && !x.must_keep) choices.push_back(v);
-  }
-  Simulator simulator(graph);
-  KeptSet keep(graph.values.size(), 0);
-  for (std::uint64_t bits = 0; bits < std::uint64_t{1} << choices.size(); ++bits) {
-    for (std::size_t i = 0; i < choices.size(); ++i) keep[choices[i]] = (bits >> i) & 1;
-    visit(simulator.run(keep));
-  }
-}
-
 void expect_no_plan_below(const Graph& graph, CostModel cost) {
   const Pricing pricing(graph, cost);
   Bound bound(graph, pricing);
   for (const double overhead : {0.0, 0.05, 0.2, 0.5}) bound.tighten(overhead, 12);
-  for_each_plan(graph, [&](const Simulation& result) {
+  const testing::BruteForce all(graph);
+  for (const Simulation& result : all.results()) {
     ASSERT_GE(result.peak_bytes, bound.peak_bytes(pricing.overhead(result)));
     ASSERT_GE(pricing.overhead(result), bound.overhead(result.peak_bytes));
-  });
+  }
 }
 
 TEST(Bound, NoPlanOfASmallGraphLiesBelow) {

@@ -45,16 +45,16 @@ Figures figures_of(const Option& o) {
 }
 
 struct Fate {
-  Crossing out = Crossing::kept;
-  Crossing in = Crossing::kept;
+  Boundary out = Boundary::kept;
+  Boundary in = Boundary::kept;
 };
 
 std::vector<Fate> fates(const BlockGraph& block) {
   std::vector<Fate> found;
-  for (const Crossing out : {Crossing::dropped, Crossing::kept}) {
-    for (const Crossing in : {Crossing::dropped, Crossing::kept}) {
-      const bool can_out = out == Crossing::kept || !block.boundary.empty();
-      const bool can_in = in == Crossing::kept || !block.inputs.empty();
+  for (const Boundary out : {Boundary::dropped, Boundary::kept}) {
+    for (const Boundary in : {Boundary::dropped, Boundary::kept}) {
+      const bool can_out = out == Boundary::kept || !block.boundary.empty();
+      const bool can_in = in == Boundary::kept || !block.inputs.empty();
       if (can_out && can_in) found.push_back({out, in});
     }
   }

@@ -17,16 +17,6 @@ namespace {
 
 using testing::NestedBruteForce;
 
-Graph chain_of_ops(int num_ops, std::uint64_t seed) {
-  std::mt19937_64 random(seed);
-  testing::ChainOptions chain;
-  for (int i = 0; i < num_ops; ++i) {
-    chain.bytes.push_back(1 + static_cast<std::int64_t>(random() % 30));
-    chain.seconds.push_back(1 + static_cast<double>(random() % 9));
-  }
-  return testing::chain_graph(chain);
-}
-
 Graph uniform_chain(int num_ops) {
   return testing::chain_graph({.bytes = std::vector<std::int64_t>(num_ops, 10),
                                .seconds = std::vector<double>(num_ops, 1)});
@@ -80,7 +70,8 @@ void add_bounds(const Graph& graph, Excess& excess) {
 TEST(NestedPlans, AreTheBestOfShortChains) {
   Excess excess;
   for (int length = 3; length <= 4; ++length) {
-    for (int seed = 0; seed < 6; ++seed) add_bounds(chain_of_ops(length, seed), excess);
+    for (int seed = 0; seed < 6; ++seed)
+      add_bounds(testing::random_chain_of_ops(length, seed), excess);
   }
   excess.print("chains of 3 and 4");
   EXPECT_EQ(excess.num_unreached, 0);
@@ -90,7 +81,8 @@ TEST(NestedPlans, AreTheBestOfShortChains) {
 TEST(NestedPlans, AreNearTheBestOfChains) {
   Excess excess;
   for (int length = 5; length <= 7; ++length) {
-    for (int seed = 0; seed < 6; ++seed) add_bounds(chain_of_ops(length, seed), excess);
+    for (int seed = 0; seed < 6; ++seed)
+      add_bounds(testing::random_chain_of_ops(length, seed), excess);
   }
   excess.print("chains of 5 to 7");
   EXPECT_LE(excess.num_unreached, excess.num_pairs / 50);

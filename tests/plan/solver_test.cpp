@@ -6,7 +6,6 @@
 #include <cmath>
 #include <iostream>
 #include <limits>
-#include <random>
 #include <vector>
 
 #include "gradrecomp/plan/simulate.h"
@@ -21,16 +20,6 @@ namespace {
 
 using testing::BruteForce;
 using testing::expect_invalid;
-
-Graph random_chain(int num_ops, std::uint64_t seed) {
-  std::mt19937_64 random(seed);
-  testing::ChainOptions chain;
-  for (int i = 0; i < num_ops; ++i) {
-    chain.bytes.push_back(1 + static_cast<std::int64_t>(random() % 30));
-    chain.seconds.push_back(1 + static_cast<double>(random() % 9));
-  }
-  return testing::chain_graph(chain);
-}
 
 double share(std::int64_t part, std::int64_t whole) {
   return static_cast<double>(part) / static_cast<double>(whole);
@@ -76,7 +65,7 @@ void expect_gap(const std::vector<double>& found, double mean_bound, double wors
 TEST(MakePlan, IsNearTheOptimumOfSmallChains) {
   std::vector<double> found;
   for (int seed = 0; seed < 10; ++seed) {
-    const auto more = gaps(random_chain(10, seed));
+    const auto more = gaps(testing::random_chain_of_ops(10, seed));
     found.insert(found.end(), more.begin(), more.end());
   }
   expect_gap(found, 0.002, 0.05);
@@ -97,7 +86,7 @@ TEST(MakePlan, MeetsAPeakAtNearTheLeastOverhead) {
   double sum = 0;
   int num_plans = 0;
   for (int seed = 0; seed < 10; ++seed) {
-    const Graph graph = random_chain(10, seed);
+    const Graph graph = testing::random_chain_of_ops(10, seed);
     const BruteForce all(graph);
     const std::int64_t plain = simulate(graph, keep_all(graph)).peak_bytes;
     for (const double part : {0.9, 0.75, 0.6}) {
@@ -158,7 +147,7 @@ TEST(MakePlan, PlentifulBytesReplayNothing) {
 }
 
 TEST(MakePlan, UnreachableBytesGiveTheLeastPeakFound) {
-  const Graph graph = random_chain(8, 3);
+  const Graph graph = testing::random_chain_of_ops(8, 3);
   const Plan plan = make_plan(graph, {.max_peak_bytes = 1});
   EXPECT_FALSE(plan.feasible);
   EXPECT_LE(plan.predicted_peak_bytes,
@@ -246,7 +235,7 @@ TEST(MakePlan, PlansGraphsWithoutCutsOrOps) {
 }
 
 TEST(MakePlan, RejectsBudgetsThatMakeNoSense) {
-  const Graph graph = random_chain(3, 0);
+  const Graph graph = testing::random_chain_of_ops(3, 0);
   const auto expect = [&](const Request& request, const char* part) {
     expect_invalid([&] { make_plan(graph, request); }, part);
   };

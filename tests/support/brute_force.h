@@ -26,6 +26,9 @@ class BruteForce {
     }
   }
 
+  /// In no order.
+  [[nodiscard]] const std::vector<plan::Simulation>& results() const { return results_; }
+
   [[nodiscard]] std::int64_t least_peak_bytes(double max_replay_seconds) const {
     auto least = std::numeric_limits<std::int64_t>::max();
     for (const plan::Simulation& result : results_) {

@@ -10,6 +10,17 @@
 
 namespace gradrecomp::testing {
 
+/// A chain of single ops, each with random bytes and seconds.
+inline Graph random_chain_of_ops(int num_ops, std::uint64_t seed) {
+  std::mt19937_64 random(seed);
+  ChainOptions chain;
+  for (int i = 0; i < num_ops; ++i) {
+    chain.bytes.push_back(1 + static_cast<std::int64_t>(random() % 30));
+    chain.seconds.push_back(1 + static_cast<double>(random() % 9));
+  }
+  return chain_graph(chain);
+}
+
 /// What a random chain of blocks may contain; each chance is out of 100.
 struct RandomChainOptions {
   int num_blocks = 4;
