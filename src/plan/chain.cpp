@@ -212,8 +212,16 @@ class Chain {
 
   /// Whether one of `lowest` has neither peak higher; they have rising rest and falling run.
   static bool covered(const std::vector<Partial>& lowest, const Partial& partial) {
-    const auto at = std::ranges::upper_bound(lowest, partial.rest_bytes, {}, &Partial::rest_bytes);
-    return at != lowest.begin() && std::prev(at)->run_bytes() <= partial.run_bytes();
+    // Searched without branches: which way it goes, no processor can tell ahead.
+    const Partial* at = lowest.data();
+    std::size_t left = lowest.size();
+    if (left == 0 || at->rest_bytes > partial.rest_bytes) return false;
+    while (left > 1) {
+      const std::size_t half = left / 2;
+      at += at[half].rest_bytes <= partial.rest_bytes ? half : 0;
+      left -= half;
+    }
+    return at->run_bytes() <= partial.run_bytes();
   }
 
   /// Adds a plan that none covers, in place of those that it covers.
@@ -292,12 +300,12 @@ std::vector<ChainPoint> solve(std::span<const Menu* const> menus, const ChainSiz
 
 std::vector<ChainPoint> solve_chain(std::span<const Menu* const> menus, const ChainSize& size) {
   ChainSize easier = size;
-  if (size.max_passes > 0) {
+  easier.num_buckets = size.num_buckets / kCoarser;
+  easier.num_open_points = std::max(kFewestOpenPoints, size.num_open_points / kCoarser);
+  if (easier.num_buckets < kFewestBuckets) {
+    if (size.max_passes == 0) return solve(menus, size, nullptr);
+    easier = size;
     easier.max_passes = 0;
-  } else {
-    easier.num_buckets = size.num_buckets / kCoarser;
-    easier.num_open_points = std::max(kFewestOpenPoints, size.num_open_points / kCoarser);
-    if (easier.num_buckets < kFewestBuckets) return solve(menus, size, nullptr);
   }
   const std::vector<ChainPoint> known = solve_chain(menus, easier);
   const Hopes hopes(menus, known, size);

@@ -22,6 +22,7 @@ namespace {
 constexpr Index kMaxEvery = 32;
 constexpr int kNumBuckets = 400;
 constexpr int kNumOpenPoints = 12;
+constexpr int kNumOpenPointsWithin = 8;  // for a bound in bytes: one plan is wanted, not a front
 constexpr std::int64_t kLeastStep = 1000;
 constexpr std::array kRungs{0.0, 0.01, 0.02, 0.03, 0.05, 0.08, 0.12, 0.18, 0.25, 0.35};
 
@@ -73,7 +74,7 @@ void Search::climb(double max_overhead) {
 }
 
 void Search::descend(std::int64_t max_peak_bytes) {
-  climb_once();
+  add_chain({kMostOnce, 0}, max_peak_bytes);
   for (const Grade& grade : Grade::kAll) {
     // A coarse answer tells which grade the best one is in.
     const Candidate* known = front_.least_total(max_peak_bytes);
@@ -86,7 +87,7 @@ void Search::descend(std::int64_t max_peak_bytes) {
   }
   // The answer is then the least peak there is.
   if (front_.least_total(max_peak_bytes) == nullptr) add_chain(Grade::kAll.back());
-  polish(kNoOverhead, kAnyOverhead);
+  if (!chain_.is_well_cut()) polish(kNoOverhead, kAnyOverhead);
 }
 
 void Search::climb_once() {
@@ -100,9 +101,10 @@ void Search::add_point(const ChainPoint& point) {
 }
 
 void Search::add_chain(const Grade& grade, std::int64_t max_peak_bytes) {
+  const bool is_bounded = max_peak_bytes < kAnyPeak;
   const ChainSize size{.max_cost = grade.max_cost,
                        .num_buckets = kNumBuckets,
-                       .num_open_points = kNumOpenPoints,
+                       .num_open_points = is_bounded ? kNumOpenPointsWithin : kNumOpenPoints,
                        .max_peak_bytes = max_peak_bytes,
                        .max_passes = grade.max_passes};
   const std::vector<ChainPoint> points = chain_.front(size);

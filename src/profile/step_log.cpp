@@ -49,30 +49,35 @@ void StepLog::op_begins(const Tape& tape) {
   op_start_ = Clock::now();
 }
 
-void StepLog::op_ends(const Tape& tape, OpId id) {
+void StepLog::op_ends(const Tape& tape, OpId first) {
   const double seconds = std::chrono::duration<double>(Clock::now() - op_start_).count();
   in_op_ = false;
-  if (id < 0) {
+  if (first < 0) {
     outside_ = inside_op_;
   } else {
-    const tape::Op& recorded = tape.ops()[id];
-    plan::Op op;
-    op.name = recorded.handle.schema().name();
-    op.stage = recorded.stage;
-    op.forward_seconds = op.replay_seconds = seconds;
-    const Flops flops = flops_of(recorded, tape);
-    op.flops = flops.forward;
-    graph_.step_flops += flops.forward + flops.backward;
-    op.bytes_moved = bytes_moved_by(recorded, tape);
-    op.transient_bytes = inside_op_.peak_bytes;
-    graph_.ops.push_back(std::move(op));
-    mark(EventKind::run_op, id);
+    const auto end = static_cast<OpId>(tape.ops().size());
+    for (OpId id = first; id < end; ++id) add_op(tape, id, seconds);
     Span remaining = inside_op_;
-    adopt(tape, recorded, remaining);
+    for (OpId id = first; id < end; ++id) adopt(tape, tape.ops()[id], remaining);
     outside_.add(remaining.net_bytes);
   }
   for (const ValueId value : died_in_op_) mark(EventKind::death, value);
   died_in_op_.clear();
+}
+
+void StepLog::add_op(const Tape& tape, OpId id, double seconds) {
+  const tape::Op& recorded = tape.ops()[id];
+  plan::Op op;
+  op.name = recorded.handle.schema().name();
+  op.stage = recorded.stage;
+  op.forward_seconds = op.replay_seconds = seconds;
+  const Flops flops = flops_of(recorded, tape);
+  op.flops = flops.forward;
+  graph_.step_flops += flops.forward + flops.backward;
+  op.bytes_moved = bytes_moved_by(recorded, tape);
+  op.transient_bytes = inside_op_.peak_bytes;
+  graph_.ops.push_back(std::move(op));
+  mark(EventKind::run_op, id);
 }
 
 // Blocks that results live in are the simulator's; what else the op left behind is outside memory.
@@ -162,7 +167,11 @@ plan::Graph StepLog::finish(const Tape& tape, std::uint64_t signature) {
   backward_seconds_ = elapsed - (tape.replay_seconds() - replay_seconds_before_backward_);
   graph_.signature = signature;
   graph_.step_seconds = backward_seconds_;
-  for (const plan::Op& op : graph_.ops) graph_.step_seconds += op.replay_seconds;
+  for (std::size_t i = 0; i < graph_.ops.size(); ++i) {
+    // The seconds of a part are in those of its call.
+    const bool is_part = tape.ops()[i].substitute != nullptr;
+    graph_.step_seconds += is_part ? 0 : graph_.ops[i].replay_seconds;
+  }
   if (graph_.stages.empty()) stage("region");
   resolve_versions(tape);
   add_ops(tape);
@@ -177,6 +186,13 @@ void StepLog::resolve_versions(const Tape& tape) {
   }
 }
 
+/// What a substitute allocates: unlike the call, nothing else.
+std::int64_t StepLog::bytes_of_results(const tape::Op& op, const Tape& tape) {
+  std::int64_t bytes = 0;
+  for (const tape::Result& result : op.results) bytes += tape.values()[result.value].bytes;
+  return bytes;
+}
+
 void StepLog::add_ops(const Tape& tape) {
   for (std::size_t i = 0; i < graph_.ops.size(); ++i) {
     const tape::Op& recorded = tape.ops()[i];
@@ -185,6 +201,7 @@ void StepLog::add_ops(const Tape& tape) {
     for (const tape::Result& result : recorded.results) {
       op.outputs.push_back(result.value);
     }
+    if (recorded.variant.formula >= 0) op.transient_bytes = bytes_of_results(recorded, tape);
   }
 }
 

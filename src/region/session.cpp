@@ -86,7 +86,8 @@ void Session::missed(const Sequence& sequence) {
   if (++num_misses_ <= kMaxMissesInRow) profile_next_ = true;
 }
 
-void Session::learn(const Sequence& sequence, plan::Graph graph) {
+void Session::learn(const Profiled& profiled, plan::Graph graph) {
+  const Sequence& sequence = profiled.sequence;
   if (!can_be_planned(graph)) return;
   auto planned = std::make_shared<PlannedSequence>();
   planned->graph = std::move(graph);
@@ -98,6 +99,7 @@ void Session::learn(const Sequence& sequence, plan::Graph graph) {
   planned->advice.sequence = std::make_shared<const Sequence>(sequence);
   planned->advice.keep = std::make_shared<const std::vector<std::uint8_t>>(std::move(keep));
   planned->advice.sweeps = sweep_plans_of(planned->plan);
+  planned->advice.variants = std::make_shared<const std::vector<tape::Variant>>(profiled.variants);
 
   const std::lock_guard lock(mutex_);
   num_misses_ = 0;

@@ -28,6 +28,12 @@ class Session {
  public:
   using Sequence = std::vector<std::uint64_t>;
 
+  /// What a profiled step found out beside its graph.
+  struct Profiled {
+    const Sequence& sequence;
+    std::vector<tape::Variant> variants;
+  };
+
   explicit Session(Options options);
 
   [[nodiscard]] const Options& options() const { return options_; }
@@ -44,7 +50,9 @@ class Session {
   /// Notes a sequence that ended without a plan of its own.
   void missed(const Sequence& sequence);
   /// Plans for a profiled sequence.
-  void learn(const Sequence& sequence, plan::Graph graph);
+  void learn(const Profiled& profiled, plan::Graph graph);
+  /// Without verification nobody would know which substitutes give equal bits.
+  [[nodiscard]] bool has_substitutes() const { return options_.substitutes && verifies(); }
   [[nodiscard]] bool verifies() const { return options_.verify != Verify::never; }
 
  private:

@@ -27,6 +27,7 @@ Step::Step(std::shared_ptr<Session> session)
       tape_, advice,
       [this](std::size_t call, std::uint64_t hash) { return left_plan(call, hash); });
   if (session_) {
+    if (session_->has_substitutes()) recorder_->take_apart();
     recorder_->before_op = [this] {
       const bool full = recorder_->window_bytes() > session_->options().window_bytes;
       if (recorder_->in_window_mode() && full) close_window();
@@ -104,7 +105,7 @@ void ClosedStep::backward_ends() {
   auto graph = log->finish(*tape, signature);
   tape->observe(nullptr);
   log = nullptr;
-  session->learn(sequence, std::move(graph));
+  session->learn({sequence, tape->variants()}, std::move(graph));
 }
 
 namespace detail {

@@ -11,6 +11,10 @@ Geometry::Geometry(const at::Tensor& tensor)
   shape_.set_strides(tensor.strides());
 }
 
+bool Geometry::shows_like(const Geometry& other) const {
+  return dtype_ == other.dtype_ && sizes() == other.sizes() && strides() == other.strides();
+}
+
 at::Tensor Geometry::over(c10::Storage storage) const {
   auto tensor = at::detail::make_tensor<c10::TensorImpl>(std::move(storage), keys_, dtype_);
   auto* impl = tensor.unsafeGetTensorImpl();

@@ -92,6 +92,7 @@ std::unique_ptr<const OpTraits> read_traits(const c10::OperatorHandle& op) {
     any_write |= traits->writes.back() != 0;
     writes_only_out &= traits->writes.back() == 0 || argument.is_out();
   }
+  traits->num_returns = schema.returns().size();
   traits->name_hash = hash_of(schema.overload_name(), hash_of(name));
   const bool changes_storage = contains(kStorageChanging, name);
   traits->passive = (!any_write && returns_only_views(schema)) ||

@@ -7,6 +7,7 @@
 #include "engine.h"
 #include "gradrecomp/tape/observer.h"
 #include "gradrecomp/tape/op_traits.h"
+#include "parts.h"
 
 namespace gradrecomp::tape {
 namespace {
@@ -112,21 +113,26 @@ void Recorder::record(const c10::OperatorHandle& op, c10::DispatchKeySet keys,
     // Whatever the op wrote before it failed cannot be made again.
     draft.op.replayable = false;
     find_written(draft);
-    end(draft);
+    end(draft, nullptr);
     throw;
   }
   find_results(draft, *stack);
   find_written(draft);
-  end(draft);
+  end(draft, stack);
 }
 
-void Recorder::end(Draft& draft) {
-  Observer* observer = tape_->observer();
+/// Puts the call on the tape, in parts where it has some. `stack` holds what it returned, if it did.
+void Recorder::end(Draft& draft, const torch::jit::Stack* stack) {
+  const auto first = static_cast<OpId>(tape_->ops().size());
   const bool makes_values = !draft.op.results.empty();
-  if (makes_values) finish(draft);
-  if (observer) {
-    observer->op_ends(*tape_, makes_values ? static_cast<OpId>(tape_->ops().size()) - 1 : -1);
+  std::optional<Op> part;
+  if (takes_apart_ && stack != nullptr) {
+    part = take_part(draft.op, torch::jit::last(*stack, draft.traits.num_returns), *tape_);
   }
+  if (makes_values) finish(std::move(draft.op));
+  if (part) finish(std::move(*part));
+  Observer* observer = tape_->observer();
+  if (observer) observer->op_ends(*tape_, makes_values ? first : -1);
 }
 
 void Recorder::read_arguments(Draft& draft, const torch::jit::Stack& stack) {
@@ -223,6 +229,7 @@ void Recorder::foresee(const Draft& draft) {
                            static_cast<std::uint64_t>(read.requires_grad) << 8 |
                            static_cast<std::uint64_t>(read.geometry.scalar_type()));
     for (const auto size : read.geometry.sizes()) hash_ = mix(hash_, size);
+    for (const auto stride : read.geometry.strides()) hash_ = mix(hash_, stride);
   }
   sequence_.push_back(hash_);
   const std::size_t call = sequence_.size() - 1;
@@ -301,9 +308,14 @@ void Recorder::find_written(Draft& draft) {
   }
 }
 
-void Recorder::finish(Draft& draft) {
-  const bool replayable = draft.op.replayable;
-  const auto op = tape_->add_op(std::move(draft.op));
+void Recorder::finish(Op recorded) {
+  const bool replayable = recorded.replayable;
+  const auto* variants = advice_.variants.get();
+  const std::size_t position = tape_->ops().size();
+  if (recorded.substitute != nullptr && variants != nullptr && position < variants->size()) {
+    recorded.variant = (*variants)[position];
+  }
+  const auto op = tape_->add_op(std::move(recorded));
   for (const Result& result : tape_->ops()[op].results) {
     if (!replayable) tape_->make_source(result.value);
     judge(result.value);

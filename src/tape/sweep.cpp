@@ -10,6 +10,7 @@
 #include <algorithm>
 #include <chrono>
 #include <cstring>
+#include <limits>
 #include <mutex>
 #include <unordered_set>
 
@@ -109,7 +110,7 @@ c10::Storage Sweep::run(ValueId target) {
   target_ = target;
   plan_ = tape_.sweep_plan(target);
   collect(target);
-  for (const OpId id : ops_) execute(tape_.ops_[id]);
+  for (std::size_t position = 0; position < ops_.size();) position += execute(position);
   tape_.num_replayed_ops_ += static_cast<std::int64_t>(ops_.size());
   tape_.replay_seconds_ += seconds_since(start);
   const Value& value = tape_.values_[target];
@@ -153,7 +154,52 @@ void Sweep::visit(ValueId id, std::vector<ValueId>& pending) {
   pending.push_back(id);
 }
 
-void Sweep::execute(Op& op) {
+/// Replays an op, and those behind it that its substitute does as well. Returns their number.
+std::size_t Sweep::execute(std::size_t position) {
+  const OpId id = ops_[position];
+  Op& op = tape_.ops_[id];
+  if (op.variant.formula < 0) {
+    execute_call(op);
+    return 1;
+  }
+  const FollowingOps following = following_in_sweep(position);
+  const at::Tensor made = substitute(id, op.variant.formula, following);
+  settle_value(tape_.ops_[id + following.count], 0, made.storage());
+  for (int i = 0; i <= following.count; ++i) finish_inputs(tape_.ops_[id + i]);
+  return 1 + static_cast<std::size_t>(following.count);
+}
+
+FollowingOps Sweep::following_in_sweep(std::size_t position) const {
+  const OpId id = ops_[position];
+  const int verified = tape_.ops_[id].variant.num_followers;
+  if (verified == 0) return {};
+  const FollowingOps following = following_ops(tape_, id);
+  if (following.count != verified) return {};
+  for (int i = 1; i <= following.count; ++i) {
+    const bool is_next = position + i < ops_.size() && ops_[position + i] == id + i;
+    const ValueId between = tape_.ops_[id + i - 1].results.front().value;
+    if (!is_next || tape_.values_[between].num_uses != 1) return {};
+  }
+  return following;
+}
+
+at::Tensor Sweep::substitute(OpId id, int formula, const FollowingOps& following) {
+  const Op& op = tape_.ops_[id];
+  std::vector<at::Tensor> tensors;
+  for (const Read& read : op.reads) tensors.push_back(read.geometry.over(input_storage(op, read)));
+  Followers followers{.residual = {}, .relu = following.relu};
+  if (following.residual >= 0) {
+    const Op& addition = tape_.ops_[id + 1];
+    const Read& read = addition.reads[following.residual];
+    followers.residual = read.geometry.over(input_storage(addition, read));
+  }
+  const at::AutoDispatchBelowADInplaceOrView below_autograd;
+  const c10::impl::ExcludeDispatchKeyGuard unrecorded(c10::DispatchKey::Fake);
+  const StreamScope stream(op.stream);
+  return op.substitute->run(op, tensors, formula, followers);
+}
+
+void Sweep::execute_call(Op& op) {
   Stack stack;
   call(op, stack);
   settle(op, stack);
@@ -187,6 +233,7 @@ Sweep::Stack Sweep::rebuild_arguments(Op& op) {
     }
   }
   for (const Read& read : op.reads) {
+    if (read.argument < 0) continue;
     auto tensor = read.geometry.over(input_storage(op, read));
     c10::IValue& slot = stack[read.argument];
     if (read.element < 0) {
@@ -228,7 +275,8 @@ c10::Storage Sweep::written_storage(const Op& op, const Read& read) {
 }
 
 void Sweep::settle(const Op& op, const Stack& returns) {
-  for (const Result& result : op.results) {
+  for (std::size_t i = 0; i < op.results.size(); ++i) {
+    const Result& result = op.results[i];
     c10::Storage storage;
     at::Tensor tensor;
     if (result.read >= 0) {
@@ -242,13 +290,19 @@ void Sweep::settle(const Op& op, const Stack& returns) {
           result.element < 0 ? returned.toTensor() : returned.toTensorList().get(result.element);
       storage = tensor.storage();
     }
-    TORCH_CHECK(static_cast<std::int64_t>(storage.nbytes()) == tape_.values_[result.value].bytes,
-                "Sweep::settle: ", op.handle.schema().name(), " made ", storage.nbytes(),
-                " bytes, but must make ", tape_.values_[result.value].bytes,
-                " as in the forward pass. Keep its outputs or report a GradRecomp bug.");
     if (verifying_) compare(op, result.value, storage, tensor);
-    keep_result(result.value, std::move(storage));
+    settle_value(op, i, std::move(storage));
   }
+}
+
+void Sweep::settle_value(const Op& op, std::size_t position, c10::Storage storage) {
+  const ValueId id = op.results[position].value;
+  TORCH_CHECK(static_cast<std::int64_t>(storage.nbytes()) == tape_.values_[id].bytes,
+              "Sweep::settle_value: ", op.handle.schema().name(), " made ", storage.nbytes(),
+              " bytes, but must make ", tape_.values_[id].bytes,
+              " as in the forward pass. Keep its outputs or report a GradRecomp bug.");
+  if (trial_.first >= 0 && tape_.values_[id].producer == trial_.last) trial_.by_ops = storage;
+  keep_result(id, std::move(storage));
 }
 
 void Sweep::keep_result(ValueId id, c10::Storage storage) {
@@ -292,7 +346,10 @@ std::vector<double> Sweep::verify(OpId first, OpId last) {
       visited_.push_back(input);
     });
   }
-  for (OpId id = first; id < last; ++id) seconds[id - first] = verify_op(tape_.ops_[id]);
+  for (OpId id = first; id < last; ++id) {
+    seconds[id - first] = verify_op(id, last);
+    if (trial_.last == id) end_trial(seconds.begin() + (trial_.first - first));
+  }
   return seconds;
 }
 
@@ -302,7 +359,8 @@ bool Sweep::can_run(const Op& op) const {
          });
 }
 
-double Sweep::verify_op(Op& op) {
+double Sweep::verify_op(OpId id, OpId last) {
+  Op& op = tape_.ops_[id];
   double seconds = 0;
   if (!can_run(op)) {
     give_up(op, nullptr);
@@ -313,6 +371,10 @@ double Sweep::verify_op(Op& op) {
       call(op, stack);
       seconds = seconds_since(start);
       settle(op, stack);
+      const bool is_part = op.substitute != nullptr;
+      if (is_part && has_formula(id, stack.front().toTensor().storage(), seconds)) {
+        try_followers(id, last);
+      }
     } catch (const std::exception& error) {
       give_up(op, error.what());
     }
@@ -320,6 +382,47 @@ double Sweep::verify_op(Op& op) {
   written_.clear();
   finish_inputs(op);
   return seconds;
+}
+
+/// Looks for a formula that has the bits of the call. Notes it with the op, and its seconds.
+bool Sweep::has_formula(OpId id, const c10::Storage& by_call, double& seconds) {
+  Op& op = tape_.ops_[id];
+  const int count = op.substitute->num_formulas();
+  for (int i = 0; i < count; ++i) {
+    const int formula = (likely_formula_ + i) % count;
+    const auto start = Clock::now();
+    const at::Tensor made = substitute(id, formula, {});
+    const double taken = seconds_since(start);
+    if (!same_bits(by_call, made.storage())) continue;
+    likely_formula_ = formula;
+    op.variant.formula = static_cast<std::int8_t>(formula);
+    seconds = taken;
+    return true;
+  }
+  return false;
+}
+
+/// Has the substitute do the ops behind `id` too, for comparison when they have run one by one.
+void Sweep::try_followers(OpId id, OpId last) {
+  const FollowingOps following = following_ops(tape_, id);
+  if (following.count == 0 || id + following.count >= last) return;
+  if (following.residual >= 0) {
+    const ValueId residual = tape_.ops_[id + 1].reads[following.residual].value;
+    if (!tape_.values_[residual].temporary && !tape_.live_storage(residual)) return;
+  }
+  const auto start = Clock::now();
+  const at::Tensor made = substitute(id, tape_.ops_[id].variant.formula, following);
+  trial_ = {id, id + following.count, made.storage(), {}, seconds_since(start)};
+}
+
+void Sweep::end_trial(std::vector<double>::iterator seconds) {
+  const Trial trial = std::exchange(trial_, {});
+  if (!trial.by_ops || !same_bits(trial.by_substitute, trial.by_ops)) return;
+  const OpId count = trial.last - trial.first;
+  tape_.ops_[trial.first].variant.num_followers = static_cast<std::int8_t>(count);
+  *seconds = trial.seconds;
+  // Not 0, which would stand for "not measured".
+  std::fill_n(seconds + 1, count, std::numeric_limits<double>::min());
 }
 
 void Sweep::give_up(const Op& op, const char* reason) {

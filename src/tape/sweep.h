@@ -4,6 +4,7 @@
 #include <vector>
 
 #include "gradrecomp/tape/tape.h"
+#include "parts.h"
 
 namespace gradrecomp::tape {
 
@@ -27,19 +28,35 @@ class Sweep {
  private:
   using Stack = std::vector<c10::IValue>;
 
+  /// What a substitute made of an op and its followers, until the ops have made it one by one.
+  struct Trial {
+    OpId first = -1;  ///< -1: none is under way
+    OpId last = -1;
+    c10::Storage by_substitute;
+    c10::Storage by_ops;
+    double seconds = 0;
+  };
+
   void collect(ValueId target);
   void visit(ValueId id, std::vector<ValueId>& pending);
-  void execute(Op& op);
+  std::size_t execute(std::size_t position);
+  void execute_call(Op& op);
+  [[nodiscard]] FollowingOps following_in_sweep(std::size_t position) const;
   void call(Op& op, Stack& stack);
+  at::Tensor substitute(OpId id, int formula, const FollowingOps& following);
   [[nodiscard]] c10::Storage input_storage(const Op& op, const Read& read);
   [[nodiscard]] c10::Storage written_storage(const Op& op, const Read& read);
   [[nodiscard]] Stack rebuild_arguments(Op& op);
   void settle(const Op& op, const Stack& returns);
+  void settle_value(const Op& op, std::size_t position, c10::Storage storage);
   void keep_result(ValueId id, c10::Storage storage);
   [[nodiscard]] Hold hold_of(ValueId id) const;
   void finish_inputs(const Op& op);
   bool can_run(const Op& op) const;
-  double verify_op(Op& op);
+  double verify_op(OpId id, OpId last);
+  bool has_formula(OpId id, const c10::Storage& by_call, double& seconds);
+  void try_followers(OpId id, OpId last);
+  void end_trial(std::vector<double>::iterator seconds);
   void give_up(const Op& op, const char* reason);
   std::string suspects_of(const Op& op, int depth) const;
   void compare(const Op& op, ValueId id, const c10::Storage& again, const at::Tensor& shown);
@@ -49,6 +66,8 @@ class Sweep {
   ValueId target_ = -1;
   const SweepPlan* plan_ = nullptr;  // null: the sweep caches every value with handles
   bool verifying_ = false;
+  Trial trial_;
+  int likely_formula_ = 0;  ///< the last that gave equal bits
   std::vector<OpId> ops_;
   std::vector<ValueId> visited_;
   std::vector<c10::Storage> borrowed_;  // alive elsewhere; held so that they outlive the sweep

@@ -274,6 +274,12 @@ c10::Storage Tape::materialize(ValueId handle) {
 
 std::vector<double> Tape::verify(OpId first, OpId last) { return Sweep(*this).verify(first, last); }
 
+std::vector<Variant> Tape::variants() const {
+  std::vector<Variant> variants;
+  for (const Op& op : ops_) variants.push_back(op.variant);
+  return variants;
+}
+
 void Tape::drop_cached() {
   const std::lock_guard lock(mutex_);
   for (ValueId id = 0; id < static_cast<ValueId>(values_.size()); ++id) {

@@ -60,8 +60,10 @@ class StepLog final : public tape::Observer, public AllocationSink {
   };
 
   void flush();
+  void add_op(const tape::Tape& tape, tape::OpId id, double seconds);
   void mark(plan::EventKind kind, tape::ValueId id);
   void adopt(const tape::Tape& tape, const tape::Op& op, Span& remaining);
+  static std::int64_t bytes_of_results(const tape::Op& op, const tape::Tape& tape);
   void resolve_versions(const tape::Tape& tape);
   void add_ops(const tape::Tape& tape);
   void add_values(const tape::Tape& tape);

@@ -35,6 +35,10 @@ struct Options {
   std::shared_ptr<const plan::Plan> plan = {};
   /// Values to keep or drop whatever the planner would do.
   plan::Selection selection = {};
+  /// Replay normalisations from their kept statistics, a residual's addition and a ReLU behind them
+  /// in the same pass, where verification finds that this gives equal bits. Off: by the recorded
+  /// calls alone.
+  bool substitutes = true;
   Verify verify = Verify::first_step;
   std::int64_t verify_interval_steps = 100;
   /// In steps without a plan: bytes that may be saved before what the program no longer holds is

@@ -19,6 +19,8 @@ class Geometry {
 
   [[nodiscard]] c10::IntArrayRef sizes() const { return shape_.sizes_arrayref(); }
   [[nodiscard]] c10::IntArrayRef strides() const { return shape_.strides_arrayref(); }
+  /// Whether both read elements of one type in the same order, wherever they begin.
+  [[nodiscard]] bool shows_like(const Geometry& other) const;
   [[nodiscard]] c10::ScalarType scalar_type() const { return dtype_.toScalarType(); }
 
  private:

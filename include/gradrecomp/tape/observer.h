@@ -11,7 +11,8 @@ class Observer {
  public:
   virtual ~Observer() = default;
   virtual void op_begins(const Tape& tape) = 0;
-  /// `op` is -1 for an operator that made no value and so was not recorded.
+  /// `op` is -1 for an operator that made no value and so was not recorded. Ops behind it on the
+  /// tape are parts of the same call.
   virtual void op_ends(const Tape& tape, OpId op) = 0;
   virtual void saved(const Tape& tape, ValueId value) = 0;
   virtual void sealed(const Tape& tape) = 0;

@@ -12,6 +12,7 @@
 
 #include "gradrecomp/tape/geometry.h"
 #include "gradrecomp/tape/rng_state.h"
+#include "gradrecomp/tape/substitute.h"
 
 namespace gradrecomp::tape {
 
@@ -21,7 +22,7 @@ using OpId = std::int32_t;     ///< position on the tape; -1: none
 /// One tensor argument of a recorded operator: which value it read, and through what geometry.
 struct Read {
   ValueId value = -1;
-  std::int16_t argument = 0;
+  std::int16_t argument = 0;  ///< -1: none, only a substitute reads it
   std::int32_t element = -1;  ///< position in a tensor list; -1: the argument is one tensor
   bool written = false;       ///< the operator wrote it in place
   bool requires_grad = false;
@@ -50,6 +51,8 @@ struct Op {
   std::vector<Result> results;
   std::unique_ptr<const RngState> rng;  ///< before the call; null if nothing was drawn
   std::optional<c10::Stream> stream;    ///< on devices that have streams
+  const Substitute* substitute = nullptr;  ///< of a part of a call; null for whole calls
+  Variant variant;                         ///< of the substitute, as verified
   std::int32_t stage = 0;
   std::int32_t num_wanted_results = 0;  ///< dropped results that a handle or a wanted op needs
   std::int32_t sweep = 0;               ///< last replay sweep that ran it

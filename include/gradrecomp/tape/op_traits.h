@@ -11,6 +11,7 @@ namespace gradrecomp::tape {
 struct OpTraits {
   std::vector<std::uint8_t> writes;  ///< per argument: the schema says it is written in place
   std::vector<std::int16_t> running_statistics;  ///< arguments updated behind the schema's back
+  std::size_t num_returns = 0;
   std::uint64_t name_hash = 0;          ///< of name and overload; the same in every process
   std::int16_t training_argument = -1;  ///< those are updated only where this argument is true
   bool passive = false;        ///< changes no content and makes no storage: views, metadata

@@ -22,6 +22,8 @@ struct Advice {
   std::shared_ptr<const std::vector<std::uint8_t>> keep;
   /// What replays of that sequence cache; null: every value with handles.
   SweepPlans sweeps = {};
+  /// Per op of that sequence: how verification found it to be made again; null: by its call.
+  std::shared_ptr<const std::vector<Variant>> variants = {};
 };
 
 /// Records the operators of one thread onto a tape, from construction to finish() or destruction.
@@ -47,6 +49,8 @@ class Recorder {
   /// True if the whole recorded sequence is the one the advice was made for.
   [[nodiscard]] bool follows_plan_to_the_end() const;
 
+  /// Records normalisations in parts, so that verified substitutes may make them again.
+  void take_apart() { takes_apart_ = true; }
   void begin_stage(std::int32_t stage) { stage_ = stage; }
   [[nodiscard]] std::int64_t window_bytes() const { return window_bytes_; }
   /// Ends the present window: verifies its ops where asked, then drops what can be dropped.
@@ -77,14 +81,15 @@ class Recorder {
                    std::int32_t element);
   void find_written(Draft& draft);
   void judge(ValueId value);
-  void end(Draft& draft);
-  void finish(Draft& draft);
+  void end(Draft& draft, const torch::jit::Stack* stack);
+  void finish(Op op);
 
   std::shared_ptr<Tape> tape_;
   Advice advice_;
   Diverged diverged_;
   std::vector<std::uint64_t> sequence_;
   std::uint64_t hash_ = 0;
+  bool takes_apart_ = false;
   std::int32_t stage_ = 0;
   OpId window_first_op_ = 0;
   ValueId window_first_value_ = 0;

@@ -106,6 +106,8 @@ class Tape : public std::enable_shared_from_this<Tape> {
   /// A new value in the storage of `old`, written by `producer`.
   ValueId add_version(ValueId old, c10::Storage storage, OpId producer);
   OpId add_op(Op op);
+  /// Makes `value` the result of another op than the one it was added with.
+  void give_to(ValueId value, OpId producer) { values_[value].producer = producer; }
   /// Holds a clone of `value`, if it is a source that recorded ops read, before it is overwritten.
   void snapshot_before_write(ValueId value);
   /// Makes `value` one that the tape must hold because it cannot make it again.
@@ -132,6 +134,9 @@ class Tape : public std::enable_shared_from_this<Tape> {
   void follow(SweepPlans plans) { sweep_plans_ = std::move(plans); }
   /// Forgets all values cached by replays that are still wanted (after retain_graph).
   void drop_cached();
+
+  /// Per op, what verification found; what a later step on the same op sequence may go by.
+  [[nodiscard]] std::vector<Variant> variants() const;
 
   void observe(std::shared_ptr<Observer> observer) { observer_ = std::move(observer); }
   [[nodiscard]] Observer* observer() const { return observer_.get(); }
