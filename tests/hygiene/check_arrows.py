@@ -9,12 +9,13 @@ from pathlib import Path
 
 ALLOWED = {
     "plan": set(),
-    "tape": set(),
+    "kernels": set(),
+    "tape": {"kernels"},
     "models": set(),
-    "profile": {"tape", "plan"},
+    "profile": {"tape", "kernels", "plan"},
     "report": {"profile", "plan"},
-    "region": {"profile", "tape", "plan"},
-    "nn": {"region", "profile", "tape", "plan"},
+    "region": {"profile", "tape", "kernels", "plan"},
+    "nn": {"region", "profile", "tape", "kernels", "plan"},
 }
 INCLUDE = re.compile(r'^\s*#\s*include\s*[<"]([^>"]+)[>"]', re.MULTILINE)
 TORCH = re.compile(r"(torch|ATen|c10|caffe2)/")

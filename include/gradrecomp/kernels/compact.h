@@ -1,0 +1,70 @@
+#pragma once
+
+#include "gradrecomp/kernels/dtype.h"
+
+namespace gradrecomp::kernels {
+
+/// Bytes that hold `num_elements` packed bools.
+constexpr std::int64_t packed_mask_bytes(std::int64_t num_elements) {
+  return (num_elements + 7) / 8;
+}
+
+/// A bool tensor and its packed form: element i is bit i % 8 of byte i / 8, unused bits are 0.
+///
+/// Shapes: mask [num_elements], bytes 0 or 1; bits [packed_mask_bytes(num_elements)].
+struct PackMask {
+  std::int64_t num_elements = 0;
+  const void* mask = nullptr;
+  void* bits = nullptr;
+};
+struct UnpackMask {
+  std::int64_t num_elements = 0;
+  const void* bits = nullptr;
+  void* mask = nullptr;
+};
+
+/// Geometry of a max_pool2d call.
+struct Pooling {
+  std::int64_t num_images = 0;
+  std::int64_t num_channels = 0;
+  std::int64_t input_height = 0;
+  std::int64_t input_width = 0;
+  std::int64_t output_height = 0;
+  std::int64_t output_width = 0;
+  std::int64_t kernel_height = 1;
+  std::int64_t kernel_width = 1;
+  std::int64_t stride_height = 1;
+  std::int64_t stride_width = 1;
+  std::int64_t padding_height = 0;
+  std::int64_t padding_width = 0;
+  std::int64_t dilation_height = 1;
+  std::int64_t dilation_width = 1;
+  Layout layout = Layout::channels_first;  ///< of the indices and of the offsets
+
+  [[nodiscard]] constexpr std::int64_t num_outputs() const {
+    return num_images * num_channels * output_height * output_width;
+  }
+};
+
+/// True if a position inside the window fits into a byte, so that packing loses nothing.
+constexpr bool offsets_fit(const Pooling& pooling) {
+  return pooling.kernel_height * pooling.kernel_width <= 256;
+}
+
+/// Indices of max_pool2d_with_indices (row * input_width + column of a plane, int64) and their
+/// packed form: the position inside the window, kernel row * kernel_width + kernel column.
+///
+/// Shapes: indices and offsets [pooling.num_outputs()], in `pooling.layout`.
+/// Throws: c10::ValueError unless offsets_fit(pooling).
+struct PackIndices {
+  Pooling pooling;
+  const std::int64_t* indices = nullptr;
+  std::uint8_t* offsets = nullptr;
+};
+struct UnpackIndices {
+  Pooling pooling;
+  const std::uint8_t* offsets = nullptr;
+  std::int64_t* indices = nullptr;
+};
+
+}  // namespace gradrecomp::kernels

@@ -1,0 +1,115 @@
+// Byte for byte what LibTorch computes in training, on the device of the suite.
+#include "aten_suite.h"
+#include "norm_cases.h"
+
+namespace gradrecomp::kernels {
+namespace {
+
+// What training computed, and the operands it leaves behind.
+struct Trained {
+  BatchNormCase operands;
+  torch::Tensor y;
+};
+
+Trained train(const torch::Tensor& x, Layout layout, bool affine, torch::ScalarType parameters) {
+  const auto options = x.options().dtype(parameters);
+  const std::int64_t channels = x.size(1);
+  torch::Tensor gamma, beta;
+  if (affine) {
+    gamma = torch::rand({channels}, options) + 0.3;
+    beta = torch::randn({channels}, options);
+  }
+  const auto [y, mean, invstd] =
+      at::native_batch_norm(x, gamma, beta, torch::zeros({channels}, options),
+                            torch::ones({channels}, options), true, 0.1, 1e-5);
+  return {{.x = x, .mean = mean, .invstd = invstd, .gamma = gamma, .beta = beta, .layout = layout},
+          y};
+}
+
+// The first rounding that gives `expected`; nothing if none does.
+std::optional<Rounding> fitting(const Table& kernels, Stream stream, const BatchNormCase& operands,
+                                const torch::Tensor& expected) {
+  for (const Rounding rounding : kRoundings) {
+    auto y = torch::empty_like(expected);
+    kernels.batch_norm_apply(operands.args(y, rounding), stream);
+    if (same_bytes(y, expected)) return rounding;
+  }
+  return std::nullopt;
+}
+
+TEST_P(AtenSuite, BatchNormEqualsTrainingInSomeRounding) {
+  for (const auto dtype : kDtypes) {
+    for (const auto parameters : {torch::kFloat, dtype}) {
+      for (const Layout layout : {Layout::channels_first, Layout::channels_last}) {
+        for (const bool affine : {false, true}) {
+          const auto x = on_device(images({3, 19, 9, 11}, dtype, layout));
+          const auto trained = train(x, layout, affine, parameters);
+          EXPECT_TRUE(fitting(kernels(), stream(), trained.operands, trained.y))
+              << dtype << ", parameters " << parameters << ", layout " << static_cast<int>(layout)
+              << ", affine " << affine;
+        }
+      }
+    }
+  }
+}
+
+TEST_P(AtenSuite, ResidualAndReluRoundLikeSeparateOperators) {
+  for (const auto dtype : kDtypes) {
+    for (const Layout layout : {Layout::channels_first, Layout::channels_last}) {
+      for (const auto& sizes : kImageSizes) {
+        if (sizes[0] * sizes[2] * sizes[3] < 2) continue;  // training wants two values a channel
+        auto trained = train(on_device(images(sizes, dtype, layout)), layout, true, torch::kFloat);
+        const auto rounding = fitting(kernels(), stream(), trained.operands, trained.y);
+        ASSERT_TRUE(rounding) << dtype << sizes;
+        trained.operands.residual = on_device(images(sizes, dtype, layout));
+        trained.operands.relu = true;
+        auto y = torch::empty_like(trained.y);
+        kernels().batch_norm_apply(trained.operands.args(y, *rounding), stream());
+        EXPECT_TRUE(same_bytes(y, (trained.y + trained.operands.residual).relu_()))
+            << dtype << sizes;
+      }
+    }
+  }
+}
+
+TEST_P(AtenSuite, BatchNormWorksInPlace) {
+  for (const auto dtype : kDtypes) {
+    const auto trained = train(on_device(images({2, 5, 40, 41}, dtype, Layout::channels_first)),
+                               Layout::channels_first, true, torch::kFloat);
+    const auto rounding = fitting(kernels(), stream(), trained.operands, trained.y);
+    ASSERT_TRUE(rounding);
+    auto y = trained.operands.x;
+    kernels().batch_norm_apply(trained.operands.args(y, *rounding), stream());
+    EXPECT_TRUE(same_bytes(y, trained.y)) << dtype;
+  }
+}
+
+TEST_P(AtenSuite, LayerNormEqualsTrainingInSomeRounding) {
+  for (const auto dtype : kDtypes) {
+    for (const std::int64_t columns : {37, 64, 768, 5000}) {
+      const auto x = on_device((torch::randn({40, columns}) * 2.5 + 0.7).to(dtype));
+      const auto gamma = torch::rand({columns}, x.options().dtype(torch::kFloat)) + 0.3;
+      const auto beta = torch::randn({columns}, gamma.options());
+      const auto [expected, mean, rstd] = at::native_layer_norm(x, {columns}, gamma, beta, 1e-5);
+      auto y = torch::empty_like(x);
+      const bool fits = std::any_of(kRoundings.begin(), kRoundings.end(), [&](Rounding rounding) {
+        kernels().layer_norm_apply({.num_rows = 40,
+                                    .num_columns = columns,
+                                    .dtype = *dtype_of(dtype),
+                                    .x = data_of(x),
+                                    .mean = data_of(mean),
+                                    .rstd = data_of(rstd),
+                                    .gamma = data_of(gamma),
+                                    .beta = data_of(beta),
+                                    .y = y.data_ptr(),
+                                    .rounding = rounding},
+                                   stream());
+        return bool{same_bytes(y, expected)};
+      });
+      EXPECT_TRUE(fits) << dtype << ", columns " << columns;
+    }
+  }
+}
+
+}  // namespace
+}  // namespace gradrecomp::kernels

@@ -1,0 +1,87 @@
+#include "aten_suite.h"
+
+namespace gradrecomp::kernels {
+namespace {
+
+TEST_P(AtenSuite, MaskComesBackFromAnEighthOfItsBytes) {
+  for (const std::int64_t size : {0, 1, 7, 8, 9, 63, 1000, 70001}) {
+    const auto mask = on_device(torch::rand({size}) < 0.5);
+    const auto bits =
+        torch::full({packed_mask_bytes(size)}, 255, mask.options().dtype(torch::kByte));
+    kernels().pack_mask({size, data_of(mask), bits.data_ptr()}, stream());
+    const auto back = torch::ones_like(mask);
+    kernels().unpack_mask({size, data_of(bits), back.data_ptr()}, stream());
+    EXPECT_TRUE(same_bytes(back, mask)) << size;
+  }
+}
+
+TEST_P(AtenSuite, ElementsAreBitsFromTheLowestOnAndUnusedBitsAreZero) {
+  const auto mask = on_device(torch::tensor({1, 0, 1, 1, 0, 0, 0, 0, 1, 1}).to(torch::kBool));
+  const auto bits = torch::full({2}, 255, mask.options().dtype(torch::kByte));
+  kernels().pack_mask({10, data_of(mask), bits.data_ptr()}, stream());
+  EXPECT_TRUE(bits.cpu().equal(torch::tensor({0b1101, 0b11}, torch::kByte)));
+}
+
+TEST_P(AtenSuite, MaskMayBeginAtAnyAddress) {
+  const auto mask = misaligned(on_device(torch::rand({1001}) < 0.5));
+  const auto bits = torch::empty({packed_mask_bytes(1001)}, mask.options().dtype(torch::kByte));
+  kernels().pack_mask({1001, data_of(mask), bits.data_ptr()}, stream());
+  const auto back = misaligned(torch::ones_like(mask));
+  kernels().unpack_mask({1001, data_of(bits), back.data_ptr()}, stream());
+  EXPECT_TRUE(same_bytes(back, mask));
+}
+
+struct Window2d {
+  std::vector<std::int64_t> kernel, stride, padding, dilation;
+  bool ceil_mode = false;
+};
+
+const std::vector<Window2d> kWindows{{{3, 3}, {2, 2}, {1, 1}, {1, 1}},
+                                     {{2, 2}, {2, 2}, {0, 0}, {1, 1}},
+                                     {{3, 5}, {1, 3}, {1, 2}, {2, 1}, true},
+                                     {{2, 3}, {3, 2}, {0, 1}, {3, 2}},
+                                     {{16, 16}, {5, 7}, {8, 4}, {1, 1}, true}};
+
+Pooling pooling_of(const torch::Tensor& x, const torch::Tensor& y, const Window2d& w,
+                   Layout layout) {
+  return {.num_images = x.size(0),
+          .num_channels = x.size(1),
+          .input_height = x.size(2),
+          .input_width = x.size(3),
+          .output_height = y.size(2),
+          .output_width = y.size(3),
+          .kernel_height = w.kernel[0],
+          .kernel_width = w.kernel[1],
+          .stride_height = w.stride[0],
+          .stride_width = w.stride[1],
+          .padding_height = w.padding[0],
+          .padding_width = w.padding[1],
+          .dilation_height = w.dilation[0],
+          .dilation_width = w.dilation[1],
+          .layout = layout};
+}
+
+TEST_P(AtenSuite, PoolingIndicesComeBackFromAByteEach) {
+  for (const Window2d& w : kWindows) {
+    for (const Layout layout : {Layout::channels_first, Layout::channels_last}) {
+      auto x = torch::randn({2, 5, 33, 37});
+      if (layout == Layout::channels_last) x = x.contiguous(torch::MemoryFormat::ChannelsLast);
+      // Ties, and a plane where no element is above the lowest.
+      x.select(0, 1).select(0, 2).fill_(-std::numeric_limits<float>::infinity());
+      const auto [y, indices] = at::max_pool2d_with_indices(on_device(x), w.kernel, w.stride,
+                                                            w.padding, w.dilation, w.ceil_mode);
+      const auto pooling = pooling_of(x, y, w, layout);
+      ASSERT_TRUE(offsets_fit(pooling));
+      const auto offsets = torch::empty({y.numel()}, y.options().dtype(torch::kByte));
+      kernels().pack_indices(
+          {pooling, indices.data_ptr<std::int64_t>(), offsets.data_ptr<std::uint8_t>()}, stream());
+      const auto back = torch::zeros_like(indices);
+      kernels().unpack_indices(
+          {pooling, offsets.data_ptr<std::uint8_t>(), back.data_ptr<std::int64_t>()}, stream());
+      EXPECT_TRUE(same_bytes(back, indices)) << w.kernel << static_cast<int>(layout);
+    }
+  }
+}
+
+}  // namespace
+}  // namespace gradrecomp::kernels
