@@ -33,8 +33,11 @@ class Milp {
     costs_.push_back(cost);
     return num_variables() - 1;
   }
+  void set_cost(Variable v, double cost) { costs_[v] = cost; }
   /// sum of coefficient * variable over `terms` is at most `bound`.
-  void add_row(Terms terms, double bound) { rows_.push_back({std::move(terms), bound}); }
+  void add_row(Terms terms, double bound) { rows_.push_back({std::move(terms), "<=", bound}); }
+  /// That sum is `value`.
+  void add_equation(Terms terms, double value) { rows_.push_back({std::move(terms), "=", value}); }
 
   /// In the LP format, one term a line.
   void write(const std::filesystem::path& path) const {
@@ -46,7 +49,7 @@ class Milp {
     for (const Row& row : rows_) {
       for (const auto& [variable, coefficient] : row.terms) write_term(file, coefficient, variable);
       if (row.terms.empty()) write_term(file, 0, 0);
-      file << "<= " << row.bound << '\n';
+      file << row.relation << ' ' << row.bound << '\n';
     }
     file << "Bounds\n";
     for (Variable v = 0; v < num_variables(); ++v) file << "0 <= x" << v << " <= 1\n";
@@ -58,6 +61,7 @@ class Milp {
  private:
   struct Row {
     Terms terms;
+    const char* relation = "<=";
     double bound = 0;
   };
 

@@ -1,0 +1,50 @@
+#pragma once
+
+#include <array>
+#include <cstddef>
+#include <cstdint>
+#include <vector>
+
+#include "chain.h"
+
+namespace gradrecomp::plan {
+
+/// One for each fate of a cut.
+template <typename T>
+using PerFate = std::array<T, 2>;
+
+template <typename T>
+auto& of(T& per_fate, Boundary fate) {
+  return per_fate[static_cast<std::size_t>(fate)];
+}
+
+/// The choices of one block in plans that replay ops once, and what Note [ Chains ] makes of them.
+
+inline std::vector<BlockChoice> choices_of(const Menu& menu) {
+  std::vector<BlockChoice> choices;
+  for (const Boundary out : {Boundary::dropped, Boundary::kept}) {
+    for (const Boundary in : {Boundary::dropped, Boundary::kept}) {
+      for (const Option& option : menu.of(out, in)) {
+        if (!option.just_in_time) choices.push_back({&option, out, in});
+      }
+    }
+  }
+  return choices;
+}
+
+/// The replay that a later block sets off runs through to the blocks before.
+inline bool goes_on(const BlockChoice& choice) {
+  return choice.out == Boundary::dropped && choice.in == Boundary::dropped && choice.option->linked;
+}
+
+/// What a later block's replay leaves behind of this one.
+inline std::int64_t swept_bytes(const BlockChoice& choice) {
+  return choice.out == Boundary::dropped ? choice.option->swept_bytes : 0;
+}
+
+/// The peak while what replays swept of the blocks before lives too.
+inline std::int64_t peak_on_swept_bytes(const BlockChoice& choice) {
+  return goes_on(choice) ? choice.option->early_peak_bytes : choice.option->late_peak_bytes;
+}
+
+}  // namespace gradrecomp::plan
