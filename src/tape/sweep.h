@@ -27,7 +27,7 @@ class Sweep {
  private:
   using Stack = std::vector<c10::IValue>;
 
-  void collect(ValueId target);
+  void collect(const std::vector<ValueId>& targets);
   void visit(ValueId id, std::vector<ValueId>& pending);
   void execute(Op& op);
   void call(Op& op, Stack& stack);
@@ -38,6 +38,8 @@ class Sweep {
   void keep_result(ValueId id, c10::Storage storage);
   [[nodiscard]] Hold hold_of(ValueId id) const;
   void finish_inputs(const Op& op);
+  [[nodiscard]] std::vector<ValueId> overwritten_inputs(OpId first, OpId last) const;
+  [[nodiscard]] bool can_make(ValueId target) const;
   bool can_run(const Op& op) const;
   double verify_op(Op& op);
   void give_up(const Op& op, const char* reason);
