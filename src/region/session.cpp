@@ -48,7 +48,7 @@ bool Session::due_for_verification() const {
 
 tape::Advice Session::begin_step() {
   const std::lock_guard lock(mutex_);
-  report = {};
+  report_ = {};
   const bool profile = due_for_verification() || std::exchange(profile_next_, false);
   ++num_steps_;
   return active_ && !profile ? active_->advice : tape::Advice{};
@@ -73,6 +73,17 @@ std::shared_ptr<profile::StepLog> Session::open_log() {
   auto log = profile::StepLog::begin();
   open_log_ = log;
   return log;
+}
+
+void Session::closed(const StepReport& step) {
+  const std::lock_guard lock(mutex_);
+  report_ = step;
+}
+
+void Session::replayed(std::int64_t num_ops, double seconds) {
+  const std::lock_guard lock(mutex_);
+  report_.num_replayed_ops = num_ops;
+  report_.replay_seconds = seconds;
 }
 
 void Session::missed(const Sequence& sequence) {

@@ -33,7 +33,7 @@ class Session {
   [[nodiscard]] const Options& options() const { return options_; }
   [[nodiscard]] const PlannedSequence* active() const { return active_.get(); }
   [[nodiscard]] std::int64_t num_plans() const;
-  StepReport report;
+  [[nodiscard]] const StepReport& report() const { return report_; }
 
   /// Advice to begin a step with; none if the step is to be profiled.
   tape::Advice begin_step();
@@ -41,6 +41,10 @@ class Session {
   tape::Advice leave_plan(std::size_t call, std::uint64_t hash);
   /// A log for a step that is to be profiled, or null while another is under way.
   std::shared_ptr<profile::StepLog> open_log();
+  /// Notes what a step was when its region closed.
+  void closed(const StepReport& step);
+  /// Notes what a backward pass replayed.
+  void replayed(std::int64_t num_ops, double seconds);
   /// Notes a sequence that ended without a plan of its own.
   void missed(const Sequence& sequence);
   /// Plans for a profiled sequence.
@@ -58,6 +62,7 @@ class Session {
 
   Options options_;
   mutable std::mutex mutex_;
+  StepReport report_;
   std::vector<std::shared_ptr<const PlannedSequence>> sequences_;
   std::shared_ptr<const PlannedSequence> active_;
   std::weak_ptr<profile::StepLog> open_log_;

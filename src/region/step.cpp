@@ -80,30 +80,33 @@ void Step::close(const std::vector<at::Tensor*>& outputs) {
   if (log_) log_->look_for_deaths(*tape_);
   tape_->seal();
   if (session_) {
-    session_->report.profiled = log_ != nullptr;
-    session_->report.followed_plan = planned;
-    session_->report.num_ops = static_cast<std::int64_t>(tape_->ops().size());
+    session_->closed({.profiled = log_ != nullptr,
+                      .followed_plan = planned,
+                      .num_ops = static_cast<std::int64_t>(tape_->ops().size())});
     if (!planned && !log_) session_->missed(closed->sequence);
   }
   close_outputs(outputs, std::move(closed));
 }
 
+// Several threads may run backward through one step, so both hold its tape's lock.
 bool ClosedStep::backward_begins(int graph_task) {
-  if (last_graph_task.exchange(graph_task) == graph_task) return false;
+  const auto lock = tape->lock();
+  if (std::exchange(last_graph_task, graph_task) == graph_task) return false;
   if (log) log->backward_begins(*tape);
   return true;
 }
 
 void ClosedStep::backward_ends() {
+  auto lock = tape->lock();
   tape->drop_cached();
   if (!session) return;
-  session->report.num_replayed_ops = tape->num_replayed_ops();
-  session->report.replay_seconds = tape->replay_seconds();
-  if (!log) return;
+  session->replayed(tape->num_replayed_ops(), tape->replay_seconds());
+  const auto finished = std::exchange(log, nullptr);
+  if (!finished) return;
   const std::uint64_t signature = sequence.empty() ? 0 : sequence.back();
-  auto graph = log->finish(*tape, signature);
+  auto graph = finished->finish(*tape, signature);
   tape->observe(nullptr);
-  log = nullptr;
+  lock.unlock();
   session->learn(sequence, std::move(graph));
 }
 

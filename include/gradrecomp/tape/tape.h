@@ -133,6 +133,11 @@ class Tape : public std::enable_shared_from_this<Tape> {
   /// Forgets all values cached by replays that are still wanted (after retain_graph).
   void drop_cached();
 
+  /// Keeps backward threads out while it is held, for whoever looks at several things at once.
+  [[nodiscard]] std::unique_lock<std::recursive_mutex> lock() const {
+    return std::unique_lock(mutex_);
+  }
+
   void observe(std::shared_ptr<Observer> observer) { observer_ = std::move(observer); }
   [[nodiscard]] Observer* observer() const { return observer_.get(); }
 
@@ -163,7 +168,7 @@ class Tape : public std::enable_shared_from_this<Tape> {
   bool sealed_ = false;
   // Unpacks and releases may come from several backward threads; recursive because freeing a
   // storage may run a user's deleter, which may drop another handle.
-  std::recursive_mutex mutex_;
+  mutable std::recursive_mutex mutex_;
 };
 
 }  // namespace gradrecomp::tape
