@@ -41,6 +41,11 @@ std::int64_t Session::num_plans() const {
   return static_cast<std::int64_t>(sequences_.size());
 }
 
+std::shared_ptr<const std::string> Session::plan_name() const {
+  const std::lock_guard lock(mutex_);
+  return active_ ? active_->name : nullptr;
+}
+
 bool Session::due_for_verification() const {
   return options_.verify == Verify::every_n_steps &&
          num_steps_ % options_.verify_interval_steps == 0;
@@ -102,6 +107,7 @@ void Session::learn(const Sequence& sequence, plan::Graph graph) {
   auto planned = std::make_shared<PlannedSequence>();
   planned->graph = std::move(graph);
   planned->plan = make_plan(planned->graph);
+  planned->name = std::make_shared<const std::string>(planned->plan.brief_report());
   auto keep = planned->plan.keep;
   for (std::size_t i = 0; i < keep.size(); ++i) {
     if (planned->graph.values[i].must_keep) keep[i] = tape::kKeepAsSource;

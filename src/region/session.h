@@ -4,6 +4,7 @@
 #include <cstdint>
 #include <memory>
 #include <mutex>
+#include <string>
 #include <vector>
 
 #include "gradrecomp/plan/graph.h"
@@ -19,6 +20,7 @@ struct PlannedSequence {
   tape::Advice advice;  ///< shared with the recorders that follow it
   plan::Graph graph;
   plan::Plan plan;
+  std::shared_ptr<const std::string> name;  ///< of the plan, for messages
 };
 
 /// What a region remembers between steps: its options and the plans of the sequences it has seen.
@@ -33,6 +35,8 @@ class Session {
   [[nodiscard]] const Options& options() const { return options_; }
   [[nodiscard]] const PlannedSequence* active() const { return active_.get(); }
   [[nodiscard]] std::int64_t num_plans() const;
+  /// What to call the plan that is followed, in messages; null if there is none.
+  [[nodiscard]] std::shared_ptr<const std::string> plan_name() const;
   [[nodiscard]] const StepReport& report() const { return report_; }
 
   /// Advice to begin a step with; none if the step is to be profiled.

@@ -23,6 +23,7 @@ Step::Step(std::shared_ptr<Session> session)
     : session_(std::move(session)), tape_(std::make_shared<tape::Tape>()), outer_(current_step) {
   const tape::Advice advice = session_ ? session_->begin_step() : drop_everything();
   if (advice.keep == nullptr) begin_profile();
+  name_plan(advice);
   recorder_ = std::make_unique<tape::Recorder>(
       tape_, advice,
       [this](std::size_t call, std::uint64_t hash) { return left_plan(call, hash); });
@@ -49,8 +50,14 @@ void Step::begin_profile() {
   }
 }
 
+void Step::name_plan(const tape::Advice& advice) {
+  const bool planned = session_ != nullptr && advice.keep != nullptr;
+  tape_->name_plan(planned ? session_->plan_name() : nullptr);
+}
+
 tape::Advice Step::left_plan(std::size_t call, std::uint64_t hash) {
   auto advice = session_->leave_plan(call, hash);
+  name_plan(advice);
   // Only a log of the whole step makes a graph; a step that leaves later is profiled next time.
   if (advice.keep == nullptr && call == 0) begin_profile();
   return advice;

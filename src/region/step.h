@@ -40,6 +40,7 @@ class Step {
  private:
   tape::Advice left_plan(std::size_t call, std::uint64_t hash);
   void begin_profile();
+  void name_plan(const tape::Advice& advice);
   void close_window();
 
   std::shared_ptr<Session> session_;

@@ -6,6 +6,7 @@
 #include <deque>
 #include <memory>
 #include <mutex>
+#include <string>
 #include <vector>
 
 #include "gradrecomp/tape/op.h"
@@ -130,6 +131,10 @@ class Tape : public std::enable_shared_from_this<Tape> {
   std::vector<double> verify(OpId first, OpId last);
   /// From now on replays cache what `plans` say. Values that do not exist are passed over.
   void follow(SweepPlans plans) { sweep_plans_ = std::move(plans); }
+  /// What to call the plan in messages.
+  void name_plan(std::shared_ptr<const std::string> name) { plan_name_ = std::move(name); }
+  /// Says what was to be made again, and under which plan, when that failed.
+  [[nodiscard]] std::string describe(ValueId value) const;
   /// Forgets all values cached by replays that are still wanted (after retain_graph).
   void drop_cached();
 
@@ -162,6 +167,7 @@ class Tape : public std::enable_shared_from_this<Tape> {
   ska::flat_hash_map<const c10::StorageImpl*, ValueId> by_storage_;
   std::shared_ptr<Observer> observer_;
   SweepPlans sweep_plans_;
+  std::shared_ptr<const std::string> plan_name_;
   std::int32_t num_sweeps_ = 0;
   std::int64_t num_replayed_ops_ = 0;
   double replay_seconds_ = 0;
