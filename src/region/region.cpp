@@ -31,7 +31,7 @@ const plan::Graph& Region::graph() const {
 
 const Options& Region::options() const { return session_->options(); }
 
-const StepReport& Region::last_step() const { return session_->report; }
+const StepReport& Region::last_step() const { return session_->report(); }
 
 std::int64_t Region::num_plans() const { return session_->num_plans(); }
 

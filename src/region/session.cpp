@@ -41,6 +41,11 @@ std::int64_t Session::num_plans() const {
   return static_cast<std::int64_t>(sequences_.size());
 }
 
+std::shared_ptr<const std::string> Session::plan_name() const {
+  const std::lock_guard lock(mutex_);
+  return active_ ? active_->name : nullptr;
+}
+
 bool Session::due_for_verification() const {
   return options_.verify == Verify::every_n_steps &&
          num_steps_ % options_.verify_interval_steps == 0;
@@ -48,7 +53,7 @@ bool Session::due_for_verification() const {
 
 tape::Advice Session::begin_step() {
   const std::lock_guard lock(mutex_);
-  report = {};
+  report_ = {};
   const bool profile = due_for_verification() || std::exchange(profile_next_, false);
   ++num_steps_;
   return active_ && !profile ? active_->advice : tape::Advice{};
@@ -75,6 +80,17 @@ std::shared_ptr<profile::StepLog> Session::open_log() {
   return log;
 }
 
+void Session::closed(const StepReport& step) {
+  const std::lock_guard lock(mutex_);
+  report_ = step;
+}
+
+void Session::replayed(std::int64_t num_ops, double seconds) {
+  const std::lock_guard lock(mutex_);
+  report_.num_replayed_ops = num_ops;
+  report_.replay_seconds = seconds;
+}
+
 void Session::missed(const Sequence& sequence) {
   const std::lock_guard lock(mutex_);
   for (const auto& known : sequences_) {
@@ -92,6 +108,7 @@ void Session::learn(const Profiled& profiled, plan::Graph graph) {
   auto planned = std::make_shared<PlannedSequence>();
   planned->graph = std::move(graph);
   planned->plan = make_plan(planned->graph);
+  planned->name = std::make_shared<const std::string>(planned->plan.brief_report());
   auto keep = planned->plan.keep;
   for (std::size_t i = 0; i < keep.size(); ++i) {
     if (planned->graph.values[i].must_keep) keep[i] = tape::kKeepAsSource;

@@ -4,6 +4,7 @@
 #include <cstdint>
 #include <memory>
 #include <mutex>
+#include <string>
 #include <vector>
 
 #include "gradrecomp/plan/graph.h"
@@ -19,6 +20,7 @@ struct PlannedSequence {
   tape::Advice advice;  ///< shared with the recorders that follow it
   plan::Graph graph;
   plan::Plan plan;
+  std::shared_ptr<const std::string> name;  ///< of the plan, for messages
 };
 
 /// What a region remembers between steps: its options and the plans of the sequences it has seen.
@@ -39,7 +41,9 @@ class Session {
   [[nodiscard]] const Options& options() const { return options_; }
   [[nodiscard]] const PlannedSequence* active() const { return active_.get(); }
   [[nodiscard]] std::int64_t num_plans() const;
-  StepReport report;
+  /// What to call the plan that is followed, in messages; null if there is none.
+  [[nodiscard]] std::shared_ptr<const std::string> plan_name() const;
+  [[nodiscard]] const StepReport& report() const { return report_; }
 
   /// Advice to begin a step with; none if the step is to be profiled.
   tape::Advice begin_step();
@@ -47,6 +51,10 @@ class Session {
   tape::Advice leave_plan(std::size_t call, std::uint64_t hash);
   /// A log for a step that is to be profiled, or null while another is under way.
   std::shared_ptr<profile::StepLog> open_log();
+  /// Notes what a step was when its region closed.
+  void closed(const StepReport& step);
+  /// Notes what a backward pass replayed.
+  void replayed(std::int64_t num_ops, double seconds);
   /// Notes a sequence that ended without a plan of its own.
   void missed(const Sequence& sequence);
   /// Plans for a profiled sequence.
@@ -66,6 +74,7 @@ class Session {
 
   Options options_;
   mutable std::mutex mutex_;
+  StepReport report_;
   std::vector<std::shared_ptr<const PlannedSequence>> sequences_;
   std::shared_ptr<const PlannedSequence> active_;
   std::weak_ptr<profile::StepLog> open_log_;

@@ -23,6 +23,7 @@ Step::Step(std::shared_ptr<Session> session)
     : session_(std::move(session)), tape_(std::make_shared<tape::Tape>()), outer_(current_step) {
   const tape::Advice advice = session_ ? session_->begin_step() : drop_everything();
   if (advice.keep == nullptr) begin_profile();
+  name_plan(advice);
   recorder_ = std::make_unique<tape::Recorder>(
       tape_, advice,
       [this](std::size_t call, std::uint64_t hash) { return left_plan(call, hash); });
@@ -50,8 +51,14 @@ void Step::begin_profile() {
   }
 }
 
+void Step::name_plan(const tape::Advice& advice) {
+  const bool planned = session_ != nullptr && advice.keep != nullptr;
+  tape_->name_plan(planned ? session_->plan_name() : nullptr);
+}
+
 tape::Advice Step::left_plan(std::size_t call, std::uint64_t hash) {
   auto advice = session_->leave_plan(call, hash);
+  name_plan(advice);
   // Only a log of the whole step makes a graph; a step that leaves later is profiled next time.
   if (advice.keep == nullptr && call == 0) begin_profile();
   return advice;
@@ -81,31 +88,35 @@ void Step::close(const std::vector<at::Tensor*>& outputs) {
   if (log_) log_->look_for_deaths(*tape_);
   tape_->seal();
   if (session_) {
-    session_->report.profiled = log_ != nullptr;
-    session_->report.followed_plan = planned;
-    session_->report.num_ops = static_cast<std::int64_t>(tape_->ops().size());
+    session_->closed({.profiled = log_ != nullptr,
+                      .followed_plan = planned,
+                      .num_ops = static_cast<std::int64_t>(tape_->ops().size())});
     if (!planned && !log_) session_->missed(closed->sequence);
   }
   close_outputs(outputs, std::move(closed));
 }
 
+// Several threads may run backward through one step, so both hold its tape's lock.
 bool ClosedStep::backward_begins(int graph_task) {
-  if (last_graph_task.exchange(graph_task) == graph_task) return false;
+  const auto lock = tape->lock();
+  if (std::exchange(last_graph_task, graph_task) == graph_task) return false;
   if (log) log->backward_begins(*tape);
   return true;
 }
 
 void ClosedStep::backward_ends() {
+  auto lock = tape->lock();
   tape->drop_cached();
   if (!session) return;
-  session->report.num_replayed_ops = tape->num_replayed_ops();
-  session->report.replay_seconds = tape->replay_seconds();
-  if (!log) return;
+  session->replayed(tape->num_replayed_ops(), tape->replay_seconds());
+  const auto finished = std::exchange(log, nullptr);
+  if (!finished) return;
   const std::uint64_t signature = sequence.empty() ? 0 : sequence.back();
-  auto graph = log->finish(*tape, signature);
+  auto graph = finished->finish(*tape, signature);
+  std::vector<tape::Variant> variants = tape->variants();
   tape->observe(nullptr);
-  log = nullptr;
-  session->learn({sequence, tape->variants()}, std::move(graph));
+  lock.unlock();
+  session->learn({sequence, std::move(variants)}, std::move(graph));
 }
 
 namespace detail {

@@ -1,6 +1,5 @@
 #pragma once
 
-#include <atomic>
 #include <memory>
 #include <string_view>
 #include <vector>
@@ -15,7 +14,7 @@ struct ClosedStep {
   std::shared_ptr<tape::Tape> tape;
   std::shared_ptr<profile::StepLog> log;  // null unless the step is profiled
   Session::Sequence sequence;
-  std::atomic<int> last_graph_task = -1;  // several devices' threads may meet the region
+  int last_graph_task = -1;
 
   /// False if the backward pass of that number has begun before.
   bool backward_begins(int graph_task);
@@ -41,6 +40,7 @@ class Step {
  private:
   tape::Advice left_plan(std::size_t call, std::uint64_t hash);
   void begin_profile();
+  void name_plan(const tape::Advice& advice);
   void close_window();
 
   std::shared_ptr<Session> session_;

@@ -88,6 +88,11 @@ void install() {
     base_engine = &Engine::get_default_engine();
     torch::autograd::set_default_engine_stub(&recording_engine);
   });
+  TORCH_CHECK(
+      &Engine::get_default_engine() == &recording_engine(),
+      "gradrecomp::Region: autograd's engine was replaced after the first region, but must ",
+      "be GradRecomp's, which passes all on to the one it found. Load the other library, ",
+      "or the torch module of Python, before the first region runs.");
 }
 
 }  // namespace gradrecomp::tape

@@ -27,7 +27,12 @@ void Handle::call_pack_hook(const at::Tensor& tensor) {
 at::Tensor Handle::call_unpack_hook() {
   if (!tape_) return untracked_;
   check_version();
-  return geometry_.over(tape_->materialize(value_));
+  try {
+    return geometry_.over(tape_->materialize(value_));
+  } catch (c10::Error& error) {  // out of memory, more often than not
+    error.add_context(tape_->describe(value_));
+    throw;
+  }
 }
 
 // With hooks autograd leaves this check to us. The wording is autograd's, so that what people

@@ -109,7 +109,7 @@ c10::Storage Sweep::run(ValueId target) {
   const auto start = Clock::now();
   target_ = target;
   plan_ = tape_.sweep_plan(target);
-  collect(target);
+  collect({target});
   for (std::size_t position = 0; position < ops_.size();) position += execute(position);
   tape_.num_replayed_ops_ += static_cast<std::int64_t>(ops_.size());
   tape_.replay_seconds_ += seconds_since(start);
@@ -119,10 +119,10 @@ c10::Storage Sweep::run(ValueId target) {
   return made;
 }
 
-// Depth first from the target down to live values, with an explicit stack: chains may be long.
-void Sweep::collect(ValueId target) {
+// Depth first from the targets down to live values, with an explicit stack: chains may be long.
+void Sweep::collect(const std::vector<ValueId>& targets) {
   std::vector<ValueId> pending;
-  visit(target, pending);
+  for (const ValueId target : targets) visit(target, pending);
   while (!pending.empty()) {
     const OpId id = tape_.values_[pending.back()].producer;
     pending.pop_back();
@@ -339,6 +339,7 @@ void Sweep::finish_inputs(const Op& op) {
 std::vector<double> Sweep::verify(OpId first, OpId last) {
   const OwnWork own_work;
   verifying_ = true;
+  collect(overwritten_inputs(first, last));
   std::vector<double> seconds(last - first, 0.0);
   for (OpId id = first; id < last; ++id) {
     for_each_input(tape_.ops_[id], [&](ValueId input) {
@@ -346,11 +347,42 @@ std::vector<double> Sweep::verify(OpId first, OpId last) {
       visited_.push_back(input);
     });
   }
+  for (const OpId id : ops_) verify_op(id, last);
   for (OpId id = first; id < last; ++id) {
     seconds[id - first] = verify_op(id, last);
     if (trial_.last == id) end_trial(seconds.begin() + (trial_.first - first));
   }
   return seconds;
+}
+
+// What ops from `first` on read, though it was made before them and one of them wrote over it.
+std::vector<ValueId> Sweep::overwritten_inputs(OpId first, OpId last) const {
+  std::vector<ValueId> overwritten;
+  for (OpId id = first; id < last; ++id) {
+    for_each_input(tape_.ops_[id], [&](ValueId input) {
+      const Value& value = tape_.values_[input];
+      const bool made_before = value.producer >= 0 && value.producer < first;
+      if (made_before && !tape_.live_storage(input) && can_make(input)) {
+        overwritten.push_back(input);
+      }
+    });
+  }
+  return overwritten;
+}
+
+// Whether `target` follows from live values by replayable ops alone.
+bool Sweep::can_make(ValueId target) const {
+  std::vector<ValueId> pending = {target};
+  std::unordered_set<ValueId> seen;
+  while (!pending.empty()) {
+    const ValueId id = pending.back();
+    pending.pop_back();
+    if (!seen.insert(id).second || tape_.live_storage(id)) continue;
+    const OpId producer = tape_.values_[id].producer;
+    if (producer < 0 || !tape_.ops_[producer].replayable) return false;
+    for_each_input(tape_.ops_[producer], [&](ValueId input) { pending.push_back(input); });
+  }
+  return true;
 }
 
 bool Sweep::can_run(const Op& op) const {
@@ -371,8 +403,8 @@ double Sweep::verify_op(OpId id, OpId last) {
       call(op, stack);
       seconds = seconds_since(start);
       settle(op, stack);
-      const bool is_part = op.substitute != nullptr;
-      if (is_part && has_formula(id, stack.front().toTensor().storage(), seconds)) {
+      const bool is_open = op.substitute != nullptr && op.variant.formula < 0;
+      if (is_open && has_formula(id, stack.front().toTensor().storage(), seconds)) {
         try_followers(id, last);
       }
     } catch (const std::exception& error) {

@@ -37,7 +37,7 @@ class Sweep {
     double seconds = 0;
   };
 
-  void collect(ValueId target);
+  void collect(const std::vector<ValueId>& targets);
   void visit(ValueId id, std::vector<ValueId>& pending);
   std::size_t execute(std::size_t position);
   void execute_call(Op& op);
@@ -52,6 +52,8 @@ class Sweep {
   void keep_result(ValueId id, c10::Storage storage);
   [[nodiscard]] Hold hold_of(ValueId id) const;
   void finish_inputs(const Op& op);
+  [[nodiscard]] std::vector<ValueId> overwritten_inputs(OpId first, OpId last) const;
+  [[nodiscard]] bool can_make(ValueId target) const;
   bool can_run(const Op& op) const;
   double verify_op(OpId id, OpId last);
   bool has_formula(OpId id, const c10::Storage& by_call, double& seconds);

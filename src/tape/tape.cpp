@@ -272,6 +272,14 @@ c10::Storage Tape::materialize(ValueId handle) {
   return Sweep(*this).run(id);
 }
 
+std::string Tape::describe(ValueId handle) const {
+  const auto guard = lock();
+  const Value& value = values_[last_version(handle)];
+  std::string text = "GradRecomp was rematerializing " + std::to_string(value.bytes) + " bytes";
+  if (value.producer >= 0) text += " made by " + ops_[value.producer].handle.schema().name();
+  return text + ", under " + (plan_name_ ? "the plan " + *plan_name_ : "no plan") + ".";
+}
+
 std::vector<double> Tape::verify(OpId first, OpId last) { return Sweep(*this).verify(first, last); }
 
 std::vector<Variant> Tape::variants() const {

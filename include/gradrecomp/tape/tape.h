@@ -6,6 +6,7 @@
 #include <deque>
 #include <memory>
 #include <mutex>
+#include <string>
 #include <vector>
 
 #include "gradrecomp/tape/op.h"
@@ -132,11 +133,19 @@ class Tape : public std::enable_shared_from_this<Tape> {
   std::vector<double> verify(OpId first, OpId last);
   /// From now on replays cache what `plans` say. Values that do not exist are passed over.
   void follow(SweepPlans plans) { sweep_plans_ = std::move(plans); }
+  /// What to call the plan in messages.
+  void name_plan(std::shared_ptr<const std::string> name) { plan_name_ = std::move(name); }
+  /// Says what was to be made again, and under which plan, when that failed.
+  [[nodiscard]] std::string describe(ValueId value) const;
   /// Forgets all values cached by replays that are still wanted (after retain_graph).
   void drop_cached();
 
   /// Per op, what verification found; what a later step on the same op sequence may go by.
   [[nodiscard]] std::vector<Variant> variants() const;
+  /// Keeps backward threads out while it is held, for whoever looks at several things at once.
+  [[nodiscard]] std::unique_lock<std::recursive_mutex> lock() const {
+    return std::unique_lock(mutex_);
+  }
 
   void observe(std::shared_ptr<Observer> observer) { observer_ = std::move(observer); }
   [[nodiscard]] Observer* observer() const { return observer_.get(); }
@@ -162,13 +171,14 @@ class Tape : public std::enable_shared_from_this<Tape> {
   ska::flat_hash_map<const c10::StorageImpl*, ValueId> by_storage_;
   std::shared_ptr<Observer> observer_;
   SweepPlans sweep_plans_;
+  std::shared_ptr<const std::string> plan_name_;
   std::int32_t num_sweeps_ = 0;
   std::int64_t num_replayed_ops_ = 0;
   double replay_seconds_ = 0;
   bool sealed_ = false;
   // Unpacks and releases may come from several backward threads; recursive because freeing a
   // storage may run a user's deleter, which may drop another handle.
-  std::recursive_mutex mutex_;
+  mutable std::recursive_mutex mutex_;
 };
 
 }  // namespace gradrecomp::tape
