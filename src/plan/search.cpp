@@ -21,7 +21,8 @@ namespace {
 
 constexpr Index kMaxEvery = 32;
 constexpr int kNumBuckets = 400;
-constexpr int kNumOpenPoints = 12;
+constexpr int kNumOpenPointsOnce = 24;   // of plans that replay nothing twice
+constexpr int kNumOpenPoints = 12;       // of nested ones, whose time they are
 constexpr int kNumOpenPointsWithin = 8;  // for a bound in bytes: one plan is wanted, not a front
 constexpr std::int64_t kLeastStep = 1000;
 constexpr std::array kRungs{0.0, 0.01, 0.02, 0.03, 0.05, 0.08, 0.12, 0.18, 0.25, 0.35};
@@ -101,10 +102,11 @@ void Search::add_point(const ChainPoint& point) {
 }
 
 void Search::add_chain(const Grade& grade, std::int64_t max_peak_bytes) {
-  const bool is_bounded = max_peak_bytes < kAnyPeak;
+  const int nested = max_peak_bytes < kAnyPeak ? kNumOpenPointsWithin : kNumOpenPoints;
+  const int num_open_points = grade.max_passes == 0 ? kNumOpenPointsOnce : nested;
   const ChainSize size{.max_cost = grade.max_cost,
                        .num_buckets = kNumBuckets,
-                       .num_open_points = is_bounded ? kNumOpenPointsWithin : kNumOpenPoints,
+                       .num_open_points = num_open_points,
                        .max_peak_bytes = max_peak_bytes,
                        .max_passes = grade.max_passes};
   const std::vector<ChainPoint> points = chain_.front(size);
