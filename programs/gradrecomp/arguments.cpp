@@ -26,6 +26,11 @@ std::string fixed_policy(std::string_view text) {
   return arm.options.policy;
 }
 
+bool is_on(std::string_view option, std::string_view text) {
+  if (text != "on" && text != "off") reject(option, "value", text, "on or off.");
+  return text == "on";
+}
+
 }  // namespace
 
 void add_argument(CLI::App& command, const std::string& name, const std::string& help,
@@ -75,6 +80,9 @@ void add_budget_arguments(CLI::App& command, Options& options) {
                [&](const auto& text) { o.policy = fixed_policy(text); });
   add_argument(command, "--cost", "What --max-overhead counts: seconds or flops (seconds)",
                [&](const auto& text) { o.cost = parse_cost_model(text); });
+  add_argument(command, "--substitutes",
+               "on or off: replay normalisations from their kept statistics (on)",
+               [&](const auto& text) { o.substitutes = is_on("--substitutes", text); });
 }
 
 void add_gradients_argument(CLI::App& command, Gradients& gradients) {

@@ -22,7 +22,7 @@ void add_model_arguments(CLI::App& command, WorkloadOptions& options);
 /// Adds the same and --batch.
 void add_workload_arguments(CLI::App& command, WorkloadOptions& options);
 
-/// Adds --max-overhead, --max-peak, --cost and --policy.
+/// Adds --max-overhead, --max-peak, --cost, --policy and --substitutes.
 void add_budget_arguments(CLI::App& command, Options& options);
 
 /// Adds --grads.

@@ -73,7 +73,8 @@ std::vector<ArmResult> run_arms(Workload& workload, const BenchOptions& options)
                     .gradients = options.gradients,
                     .seed = options.workload.seed},
                    progress);
-  const auto compared = parse_arms("--compare", options.compare, options.budget.cost);
+  auto compared = parse_arms("--compare", options.compare, options.budget.cost);
+  for (Arm& arm : compared) arm.options.substitutes = options.budget.substitutes;
   std::vector<ArmResult> results(1);
   for (const Arm& arm : arms_to_run(compared, main_arm(options.budget))) {
     results.push_back(runner.run(arm));

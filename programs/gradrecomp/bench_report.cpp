@@ -86,6 +86,7 @@ Json json_of(const BenchSetting& setting, const ArmResult& result, std::int64_t 
             {"plan_ms", 1e3 * result.plan.planning_seconds},
             {"num_ops", result.last_step.num_ops},
             {"num_replayed_ops", result.last_step.num_replayed_ops},
+            {"num_substituted_ops", result.last_step.num_substituted_ops},
             {"predicted_replayed_ops", result.plan.num_replayed_ops},
             {"predicted_overhead_seconds", result.plan.predicted_overhead_seconds},
             {"overhead_wall_low", result.time_ratio.low - 1},

@@ -85,10 +85,11 @@ void Session::closed(const StepReport& step) {
   report_ = step;
 }
 
-void Session::replayed(std::int64_t num_ops, double seconds) {
+void Session::replayed(const tape::Tape& tape) {
   const std::lock_guard lock(mutex_);
-  report_.num_replayed_ops = num_ops;
-  report_.replay_seconds = seconds;
+  report_.num_replayed_ops = tape.num_replayed_ops();
+  report_.num_substituted_ops = tape.num_substituted_ops();
+  report_.replay_seconds = tape.replay_seconds();
 }
 
 void Session::missed(const Sequence& sequence) {

@@ -54,7 +54,7 @@ class Session {
   /// Notes what a step was when its region closed.
   void closed(const StepReport& step);
   /// Notes what a backward pass replayed.
-  void replayed(std::int64_t num_ops, double seconds);
+  void replayed(const tape::Tape& tape);
   /// Notes a sequence that ended without a plan of its own.
   void missed(const Sequence& sequence);
   /// Plans for a profiled sequence.

@@ -108,7 +108,7 @@ void ClosedStep::backward_ends() {
   auto lock = tape->lock();
   tape->drop_cached();
   if (!session) return;
-  session->replayed(tape->num_replayed_ops(), tape->replay_seconds());
+  session->replayed(*tape);
   const auto finished = std::exchange(log, nullptr);
   if (!finished) return;
   const std::uint64_t signature = sequence.empty() ? 0 : sequence.back();

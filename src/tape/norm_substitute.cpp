@@ -35,13 +35,14 @@ bool are_known(const at::Tensor& result, const at::Tensor& mean) {
          kernels::dtype_of(result.scalar_type()) && kernels::dtype_of(mean.scalar_type());
 }
 
-/// What BatchNorm and LayerNorm have in common. Throws if a dtype has no kernel: unverified formulas
-/// are not run.
+/// What BatchNorm and LayerNorm have in common. Throws if a dtype has no kernel: unverified
+/// formulas are not run.
 template <class Norm, class Operands>
 void fill(Norm& norm, const Operands& from, const at::Tensor& y, int formula) {
   norm.dtype = kernels::dtype_of(y.scalar_type()).value();
   const at::Tensor& parameter = from.weight.defined() ? from.weight : from.bias;
-  if (parameter.defined()) norm.parameter_dtype = kernels::dtype_of(parameter.scalar_type()).value();
+  if (parameter.defined())
+    norm.parameter_dtype = kernels::dtype_of(parameter.scalar_type()).value();
   norm.statistics_dtype = kernels::dtype_of(from.mean.scalar_type()).value();
   norm.x = data(from.x);
   norm.mean = data(from.mean);
@@ -72,8 +73,7 @@ bool BatchNormSubstitute::takes(const at::Tensor& result, const at::Tensor& mean
   const auto* table = kernels::table(result.device().type());
   if (table == nullptr || table->batch_norm_apply == nullptr) return false;
   const bool is_dense = result.is_contiguous() || is_channels_last(result);
-  return is_dense && are_known(result, mean) && result.dim() >= 2 &&
-         mean.numel() == result.size(1);
+  return is_dense && are_known(result, mean) && result.dim() >= 2 && mean.numel() == result.size(1);
 }
 
 at::Tensor BatchNormSubstitute::run(const Op& op, const std::vector<at::Tensor>& tensors,
@@ -86,7 +86,8 @@ at::Tensor BatchNormSubstitute::run(const Op& op, const std::vector<at::Tensor>&
   norm.num_images = y.size(0);
   norm.num_channels = y.size(1);
   norm.inner = y.numel() / (y.size(0) * y.size(1));
-  norm.layout = is_channels_last(y) ? kernels::Layout::channels_last : kernels::Layout::channels_first;
+  norm.layout =
+      is_channels_last(y) ? kernels::Layout::channels_last : kernels::Layout::channels_first;
   norm.residual = data(followers.residual);
   norm.relu = followers.relu;
   kernels::table(y.device().type())->batch_norm_apply(norm, present_stream(y));

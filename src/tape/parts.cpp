@@ -133,13 +133,13 @@ FollowingOps following_ops(const Tape& tape, OpId id) {
     const std::size_t at = static_cast<std::size_t>(id) + 1 + found.count;
     const bool exists = at < tape.ops().size() && tape.values()[value].overwritten_by >= 0;
     return exists && writes_all(tape.ops()[at], value, op.reads.front().geometry) ? &tape.ops()[at]
-                                                                                : nullptr;
+                                                                                  : nullptr;
   };
   const Op* addition = next();
   if (addition != nullptr && is_addition(*addition)) {
     const Read& residual = addition->reads[1];
-    const bool fits = residual.value != value &&
-                      residual.geometry.shows_like(op.reads.front().geometry);
+    const bool fits =
+        residual.value != value && residual.geometry.shows_like(op.reads.front().geometry);
     if (!fits) return found;
     found.residual = 1;
     value = addition->results.front().value;

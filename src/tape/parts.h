@@ -14,8 +14,8 @@ namespace gradrecomp::tape {
 /// Returns nothing, and leaves `call` as it is, where no substitute could make that result.
 std::optional<Op> take_part(Op& call, c10::ArrayRef<c10::IValue> returns, Tape& tape);
 
-/// The in-place ops right behind `id` that its substitute can do as well: an addition to its result,
-/// a rectification of it, or one after the other. Their addend, if any, is read by
+/// The in-place ops right behind `id` that its substitute can do as well: an addition to its
+/// result, a rectification of it, or one after the other. Their addend, if any, is read by
 /// `residual`-th read of the first of them; -1: there is none.
 struct FollowingOps {
   int count = 0;

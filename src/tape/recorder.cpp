@@ -121,7 +121,8 @@ void Recorder::record(const c10::OperatorHandle& op, c10::DispatchKeySet keys,
   end(draft, stack);
 }
 
-/// Puts the call on the tape, in parts where it has some. `stack` holds what it returned, if it did.
+/// Puts the call on the tape, in parts where it has some. `stack` holds what it returned, if it
+/// did.
 void Recorder::end(Draft& draft, const torch::jit::Stack* stack) {
   const auto first = static_cast<OpId>(tape_->ops().size());
   const bool makes_values = !draft.op.results.empty();

@@ -166,6 +166,7 @@ std::size_t Sweep::execute(std::size_t position) {
   const at::Tensor made = substitute(id, op.variant.formula, following);
   settle_value(tape_.ops_[id + following.count], 0, made.storage());
   for (int i = 0; i <= following.count; ++i) finish_inputs(tape_.ops_[id + i]);
+  tape_.num_substituted_ops_ += 1 + following.count;
   return 1 + static_cast<std::size_t>(following.count);
 }
 

@@ -311,11 +311,13 @@ TEST(Robustness, P5ProfilingChangesNoParameterBufferRandomStateOrGradient) {
                      return std::vector<at::Tensor>{torch::randn({6, 4})};
                    }};
   };
-  // One byte per window: every op is verified by itself.
+  // One byte per window: every op is verified by itself, and what it made is then a boundary.
+  std::int64_t num_replayed_ops = 0;
   for (const std::int64_t window_bytes : {std::int64_t{1}, std::int64_t{1} << 30}) {
     const Options options{.policy = "drop_all", .window_bytes = window_bytes};
-    EXPECT_GT(expect_same_training(make, {options}, 1), 0);
+    num_replayed_ops += expect_same_training(make, {options}, 1);
   }
+  EXPECT_GT(num_replayed_ops, 0);
 }
 
 TEST(Robustness, P3ChangedShapesPlanOnceAndThenAlternateWithoutReplanning) {

@@ -49,8 +49,8 @@ struct Op {
   std::vector<c10::IValue> arguments;             ///< tensors taken out
   std::vector<Read> reads;
   std::vector<Result> results;
-  std::unique_ptr<const RngState> rng;  ///< before the call; null if nothing was drawn
-  std::optional<c10::Stream> stream;    ///< on devices that have streams
+  std::unique_ptr<const RngState> rng;     ///< before the call; null if nothing was drawn
+  std::optional<c10::Stream> stream;       ///< on devices that have streams
   const Substitute* substitute = nullptr;  ///< of a part of a call; null for whole calls
   Variant variant;                         ///< of the substitute, as verified
   std::int32_t stage = 0;

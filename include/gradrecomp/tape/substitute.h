@@ -28,8 +28,8 @@ class Substitute {
  public:
   virtual ~Substitute() = default;
 
-  /// Formulas that are the same on paper. Which of them has the bits of the call is for verification
-  /// to find, for each op.
+  /// Formulas that are the same on paper. Which of them has the bits of the call is for
+  /// verification to find, for each op.
   [[nodiscard]] virtual int num_formulas() const = 0;
 
   /// The result, with `followers` done. `tensors` are the op's reads, in their order.

@@ -152,6 +152,8 @@ class Tape : public std::enable_shared_from_this<Tape> {
 
   /// Replays so far: ops run by sweeps (verification not counted).
   [[nodiscard]] std::int64_t num_replayed_ops() const { return num_replayed_ops_; }
+  /// Of these, ops made again by substitutes, their followers included.
+  [[nodiscard]] std::int64_t num_substituted_ops() const { return num_substituted_ops_; }
   [[nodiscard]] double replay_seconds() const { return replay_seconds_; }
 
  private:
@@ -174,6 +176,7 @@ class Tape : public std::enable_shared_from_this<Tape> {
   std::shared_ptr<const std::string> plan_name_;
   std::int32_t num_sweeps_ = 0;
   std::int64_t num_replayed_ops_ = 0;
+  std::int64_t num_substituted_ops_ = 0;
   double replay_seconds_ = 0;
   bool sealed_ = false;
   // Unpacks and releases may come from several backward threads; recursive because freeing a
