@@ -5,6 +5,7 @@
 #include <algorithm>
 #include <atomic>
 
+#include "gradrecomp/models/resnet.h"
 #include "gradrecomp/nn/checkpointed_sequential.h"
 #include "support/messages.h"
 #include "support/training.h"
@@ -164,6 +165,19 @@ TEST(Verification, GoesBackForWhatIsOverwrittenBehindTheEndOfAWindow) {
   expect_same_step([&](const Wrap& wrap) { return torch::autograd::grad({one(wrap)(body)}, {x}); });
   region.run(body).backward();
   EXPECT_FALSE(any_must_keep(region.graph()));
+}
+
+TEST(Verification, LeavesNothingOfAResNetForGoodWhereverWindowsEnd) {
+  auto model = models::resnet18(10);
+  const auto images = torch::randn({2, 3, 32, 32});
+  for (const std::int64_t window_bytes : {1 << 12, 1 << 16, 1 << 20}) {
+    Region region({.policy = "drop_all", .window_bytes = window_bytes});
+    region.run([&] { return model->forward(images); }).sum().backward();
+    for (const plan::Value& value : region.graph().values) {
+      // A BatchNorm counts its batches in external memory.
+      if (value.must_keep && value.producer >= 0) EXPECT_EQ(value.bytes, 8) << window_bytes;
+    }
+  }
 }
 
 TEST(Verification, FindsARawWriteBehindAnInPlaceOpOfALaterStage) {
