@@ -111,27 +111,33 @@ void StepLog::saved(const Tape& /*tape*/, ValueId value) { mark(EventKind::save,
 void StepLog::sealed(const Tape& /*tape*/) { mark(EventKind::seal, -1); }
 
 void StepLog::demanded(const Tape& tape, ValueId value) {
+  const std::lock_guard lock(mutex_);
   look_for_deaths(tape);
   mark(EventKind::demand, value);
 }
 
 void StepLog::releases(const Tape& tape, ValueId value) {
+  const std::lock_guard lock(mutex_);
   look_for_deaths(tape);
   mark(EventKind::release, value);
 }
 
 void StepLog::allocated(const void* pointer, std::size_t bytes) {
-  if (finished_ || tape::in_own_work()) return;
-  if (!in_op_) {
-    // What the tape holds dies without a release of memory, so its death is seen only by looking.
-    if (const auto tape = tape_.lock()) look_for_deaths(*tape);
-  }
+  if (tape::in_own_work()) return;
+  const auto tape = tape_.lock();
+  // The tape's lock first, as whoever calls us from the tape holds it.
+  const auto backward_waits = tape ? tape->lock() : std::unique_lock<std::recursive_mutex>();
+  const std::lock_guard lock(mutex_);
+  if (finished_) return;
+  // What the tape holds dies without a release of memory, so its death is seen only by looking.
+  if (!in_op_ && tape) look_for_deaths(*tape);
   const auto size = static_cast<std::int64_t>(bytes);
   blocks_[pointer] = {size, -1};
   (in_op_ ? inside_op_ : outside_).add(size);
 }
 
 void StepLog::freed(const void* pointer, std::size_t /*bytes*/) {
+  const std::lock_guard lock(mutex_);
   const auto block = blocks_.find(pointer);
   if (finished_ || block == blocks_.end()) return;  // older than the step, or made by a replay
   const auto [size, value] = block->second;
@@ -160,6 +166,7 @@ void StepLog::backward_begins(const Tape& tape) {
 }
 
 plan::Graph StepLog::finish(const Tape& tape, std::uint64_t signature) {
+  const std::lock_guard lock(mutex_);
   look_for_deaths(tape);
   flush();
   finished_ = true;

@@ -85,6 +85,39 @@ TEST(CheckpointedSequential, I1ConvertsToAnotherDtypeAndBack) {
   EXPECT_EQ(net->region().num_plans(), 2);
 }
 
+TEST(CheckpointedSequential, I1TrainAndEvalReachEveryChildAndTrainingGoesOn) {
+  const auto steps = [](auto forward, nn::Module& module) {
+    torch::manual_seed(5);
+    std::vector<at::Tensor> outputs;
+    for (const bool training : {true, true, false, true}) {
+      module.train(training);
+      outputs.push_back(forward(torch::randn({6, 4})));
+      if (training) outputs.back().sum().backward();
+    }
+    outputs.push_back(module.parameters()[0].grad());
+    return outputs;
+  };
+  auto model = make_model();
+  const auto plain = steps([&](const auto& x) { return model->forward(x); }, *model);
+  auto wrapped = make_model();
+  CheckpointedSequential net(wrapped, Options{.policy = "drop_all"});
+  expect_same_bits(plain, steps([&](const auto& x) { return net->forward(x); }, *net));
+  EXPECT_GT(net->region().last_step().num_replayed_ops, 0);
+  net->eval();
+  EXPECT_FALSE((wrapped->begin() + 3)->ptr()->is_training());
+}
+
+TEST(CheckpointedSequential, I1StateOfThePlainModelLoadsIntoTheWrappedOne) {
+  auto model = make_model();
+  const torch::NoGradGuard no_grad;
+  for (auto& parameter : model->parameters()) parameter.add_(1);
+  std::stringstream file;
+  torch::save(model, file);
+  CheckpointedSequential net(make_model(), Options{.policy = "drop_all"});
+  torch::load(net, file);
+  expect_same_bits(model->parameters(), net->parameters());
+}
+
 TEST(CheckpointedSequential, I2ParameterHooksFireOnceInReverseLayerOrder) {
   nn::Sequential model(nn::Linear(4, 4), nn::Tanh(), nn::Linear(4, 4), nn::Tanh(),
                        nn::Linear(4, 4));
@@ -120,6 +153,21 @@ TEST(CheckpointedSequential, I3HandWrittenModuleWithSeveralInputsAndALambda) {
     EXPECT_TRUE(same_bits(plain[0], wrapped[0]));
     EXPECT_TRUE(same_bits(plain[1], wrapped[1]));
   }
+  EXPECT_GT(net->region().last_step().num_replayed_ops, 0);
+}
+
+TEST(CheckpointedSequential, I3AnyModulesOfNamesAndLambdas) {
+  nn::Sequential model;
+  model->push_back("first", nn::AnyModule(nn::Linear(4, 4)));
+  model->push_back("act", nn::AnyModule(nn::Functional(torch::tanh)));
+  model->push_back(nn::AnyModule(nn::Functional([](at::Tensor x) { return x.exp().sin(); })));
+  CheckpointedSequential net(model, {.policy = "drop_all"});
+  const auto x = torch::randn({3, 4}).requires_grad_();
+  const auto plain = torch::autograd::grad({model->forward(x).sum()}, {x});
+  for (int step = 0; step < 2; ++step) {
+    expect_same_bits(plain, torch::autograd::grad({net->forward(x).sum()}, {x}));
+  }
+  EXPECT_EQ(net->region().graph().stages[1].name, "act");
   EXPECT_GT(net->region().last_step().num_replayed_ops, 0);
 }
 

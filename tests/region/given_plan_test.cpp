@@ -5,6 +5,7 @@
 
 #include "gradrecomp/profile/memory_meter.h"
 #include "gradrecomp/region/region.h"
+#include "support/messages.h"
 #include "support/training.h"
 
 namespace gradrecomp::test {
@@ -58,11 +59,6 @@ class Chain {
   at::Tensor input_;
   std::vector<nn::Linear> linears_;
   std::vector<at::Tensor> parameters_;
-};
-
-struct WarningLog : c10::WarningHandler {
-  void process(const c10::Warning& warning) override { messages.push_back(warning.msg()); }
-  std::vector<std::string> messages;
 };
 
 // What a region with `options` learns in one step of the chain.
@@ -150,8 +146,7 @@ TEST_F(GivenPlan, WhoseSweepsDoNotFitIsRefused) {
 TEST_F(GivenPlan, OfAnotherSequenceIsNamedOnceAndTheBudgetPlans) {
   auto given = after_one_step(chain_, {.policy = "drop_all"}).plan();
   const auto signature = given.signature++;
-  WarningLog log;
-  const c10::WarningUtils::WarningHandlerGuard guard(&log);
+  const WarningLog log;
   Region region({.max_overhead = 0.1,
                  .plan = shared(given),
                  .verify = Verify::every_n_steps,

@@ -1,185 +1,63 @@
-// Conformance M: what stays in memory, and that predictions are exact.
-#include <gtest/gtest.h>
-#include <torch/torch.h>
-
-#include "gradrecomp/models/bert.h"
+// Conformance M5 to M8, M11, M12, R5: what stays in memory between and after steps.
 #include "gradrecomp/models/resnet.h"
 #include "gradrecomp/nn/checkpoint.h"
 #include "gradrecomp/nn/checkpointed_sequential.h"
-#include "gradrecomp/plan/simulate.h"
-#include "gradrecomp/profile/memory_meter.h"
-#include "gradrecomp/region/region.h"
 #include "gradrecomp/tape/recorder.h"
+#include "support/live_memory.h"
 #include "support/training.h"
 
 namespace gradrecomp::test {
 namespace {
 
 namespace nn = torch::nn;
-using profile::MemoryMeter;
 
-class Memory : public ::testing::Test {
- protected:
-  static void SetUpTestSuite() { profile::install_cpu_counter(); }
-};
-
-void preallocate_gradients(nn::Module& module) {
-  for (auto& parameter : module.parameters())
-    parameter.mutable_grad() = torch::zeros_like(parameter);
-}
-
-// Measured activation peak of one step.
-std::int64_t peak_of(const std::function<at::Tensor()>& loss) {
-  const MemoryMeter meter(c10::kCPU);
-  loss().backward();
-  return meter.measured_peak_bytes();
-}
-
-template <typename Model>
-void expect_predicted_peaks(Model model, const at::Tensor& input, bool preallocate) {
-  const auto forward = [&] {
-    at::Tensor x = input;
-    for (auto& stage : model->stages()) {
-      begin_stage(stage.name);
-      x = stage.forward(x);
-    }
-    return x;
-  };
-  std::int64_t num_replayed_ops = 0;
-  for (const Options& options : every_policy()) {
-    Region region(options);
-    const auto step = [&] {
-      if (preallocate) {
-        preallocate_gradients(*model);
-      } else {
-        model->zero_grad();
-      }
-      return peak_of([&] { return region.run(forward).pow(2).sum(); });
-    };
-    step();
-    const auto measured = step();
-    EXPECT_EQ(measured, region.plan().predicted_peak_bytes) << region.brief_report();
-    EXPECT_EQ(region.last_step().num_replayed_ops, region.plan().num_replayed_ops);
-    EXPECT_TRUE(region.last_step().followed_plan);
-    num_replayed_ops += region.last_step().num_replayed_ops;
-  }
-  EXPECT_GT(num_replayed_ops, 0);
-}
-
-TEST_F(Memory, M3AndM9PredictedPeakAndReplaysOfAResNetAreExact) {
-  torch::manual_seed(1);
-  expect_predicted_peaks(models::resnet18(10), torch::randn({2, 3, 32, 32}), true);
-}
-
-TEST_F(Memory, M3PredictedPeakIsExactWithoutPreallocatedGradients) {
-  torch::manual_seed(1);
-  expect_predicted_peaks(models::resnet18(10), torch::randn({2, 3, 32, 32}), false);
-}
-
-TEST_F(Memory, M3AndM9PredictedPeakAndReplaysOfABertAreExact) {
-  torch::manual_seed(1);
-  const models::BertOptions options{.vocab_size = 50,
-                                    .hidden_size = 32,
-                                    .num_layers = 4,
-                                    .num_heads = 2,
-                                    .intermediate_size = 64,
-                                    .max_positions = 32};
-  expect_predicted_peaks(models::BertModel(options), torch::randint(0, 50, {2, 24}), true);
-}
-
-// y_i = sin(y_(i-1)): every sine saves its input, n values of w bytes.
-constexpr int kChainLength = 6;
-constexpr std::int64_t kChainBytes = 4096;
-
-at::Tensor sine_chain(at::Tensor x) {
-  for (int i = 0; i < kChainLength; ++i) x = x.sin();
-  return x;
-}
-
-TEST_F(Memory, M1EveryKeptSubsetOfAChainRetainsItsBytesAndReplaysTheRest) {
-  for (int kept = 0; kept < 1 << (kChainLength - 1); ++kept) {
-    auto x = torch::randn({kChainBytes / 4}).requires_grad_();
-    // Value 0 is the input, value i the output of sine i; the last is nobody's input.
-    auto keep = std::make_shared<std::vector<std::uint8_t>>(kChainLength + 1, 0);
-    int num_kept = 0;
-    for (int i = 0; i + 1 < kChainLength; ++i) num_kept += (*keep)[i + 1] = (kept >> i) & 1;
-    const MemoryMeter meter(c10::kCPU);
-    auto tape = std::make_shared<tape::Tape>();
-    at::Tensor y;
-    {
-      const tape::Recorder recorder(tape, {nullptr, keep});
-      y = sine_chain(x);
-    }
-    tape->seal();
-    EXPECT_EQ(meter.growth_bytes(), (num_kept + 1) * kChainBytes) << "kept set " << kept;
-    y.backward(torch::ones_like(y));
-    EXPECT_EQ(tape->num_replayed_ops(), kChainLength - 1 - num_kept) << "kept set " << kept;
-  }
-}
-
-TEST_F(Memory, M2LiveBytesFallInBackwardAsTheSimulatorSays) {
-  auto x = torch::randn({1024}).requires_grad_();
-  Region region({.policy = "every_2"});
-  std::vector<std::int64_t> live;
-  const auto forward = [&] {
-    at::Tensor y = x;
-    for (int i = 0; i < kChainLength; ++i) {
-      begin_stage(std::to_string(i));
-      y = y.sin();
-      y.register_hook([&live](at::Tensor gradient) {
-        live.push_back(profile::memory_counter(c10::kCPU).current_bytes);
-        return gradient;
-      });
-    }
-    return y;
-  };
-  preallocate_gradients(*std::make_shared<nn::Module>());
-  region.run(forward).sum().backward();
-  live.clear();
-  const auto start = profile::memory_counter(c10::kCPU).current_bytes;
-  region.run(forward).sum().backward();
-  ASSERT_EQ(live.size(), static_cast<std::size_t>(kChainLength));
-  std::vector<std::int64_t> simulated;
-  plan::simulate(region.graph(), region.plan().keep, simulated);
-  for (const auto bytes : live) {
-    EXPECT_NE(std::find(simulated.begin(), simulated.end(), bytes - start), simulated.end())
-        << bytes - start << " is live at no moment of the simulation";
-  }
-  EXPECT_LT(live.back(), live.front());
-}
+class Memory : public LiveMemory {};
 
 TEST_F(Memory, M5DroppingTheOutputReturnsLiveBytesToTheStart) {
-  auto x = torch::randn({64, 64}).requires_grad_();
+  const auto x = leaf_with_gradient({64, 64});
+  const auto plain = retained_by([&] { return sine_chain(x).sum(); });
   for (const char* policy : {"drop_all", "keep_all"}) {
     Region region({.policy = policy});
-    const auto start = profile::memory_counter(c10::kCPU).current_bytes;
+    region.run([&] { return sine_chain(x).sum(); }).backward();
+    const auto start = live_bytes();
     for (int i = 0; i < 3; ++i) {
-      auto y = region.run([&] { return sine_chain(x).sum(); });
-      EXPECT_GT(profile::memory_counter(c10::kCPU).current_bytes, start);
-      y = at::Tensor();
-      EXPECT_EQ(profile::memory_counter(c10::kCPU).current_bytes, start);
+      const auto retained =
+          retained_by([&] { return region.run([&] { return sine_chain(x).sum(); }); });
+      EXPECT_EQ(retained, region.plan().policy == "keep_all" ? plain : 0);
+      EXPECT_EQ(live_bytes(), start);
     }
+  }
+}
+
+TEST_F(Memory, M5ProfiledStepWithoutBackwardLeavesNothing) {
+  const auto x = leaf_with_gradient({64, 64});
+  Region region({.policy = "drop_all"});
+  const auto start = live_bytes();
+  for (int i = 0; i < 3; ++i) {
+    region.run([&] { return sine_chain(x).sum(); });
+    EXPECT_TRUE(region.last_step().profiled);
+    EXPECT_EQ(live_bytes(), start);
   }
 }
 
 TEST_F(Memory, M6LiveBytesStayFlatOverManySteps) {
   nn::Sequential model(nn::Linear(8, 8), nn::GELU(), nn::Linear(8, 8), nn::Tanh());
   preallocate_gradients(*model);
-  CheckpointedSequential net(model, Options{.policy = "every_1"});
+  CheckpointedSequential net(model, {.policy = "drop_all"});
   std::int64_t flat = 0;
   for (int step = 0; step < 1000; ++step) {
     net->forward(torch::ones({4, 8})).sum().backward();
-    const auto live = profile::memory_counter(c10::kCPU).current_bytes;
+    const auto live = live_bytes();
     if (step == 2) flat = live;
     if (step > 2) {
       ASSERT_EQ(live, flat) << "step " << step;
     }
   }
+  EXPECT_GT(net->region().last_step().num_replayed_ops, 0);
 }
 
 TEST_F(Memory, M7BackwardThatThrowsLeavesNothingBehind) {
-  auto x = torch::randn({32, 32}).requires_grad_();
-  x.mutable_grad() = torch::zeros_like(x);
+  const auto x = leaf_with_gradient({32, 32});
   Region region({.policy = "drop_all"});
   bool fail = false;
   const auto step = [&] {
@@ -197,12 +75,13 @@ TEST_F(Memory, M7BackwardThatThrowsLeavesNothingBehind) {
     });
   };
   step();
-  const auto start = profile::memory_counter(c10::kCPU).current_bytes;
+  const auto start = live_bytes();
   const auto first = step();
+  EXPECT_GT(region.last_step().num_replayed_ops, 0);
   fail = true;
   EXPECT_THROW(step(), c10::Error);
   fail = false;
-  EXPECT_EQ(profile::memory_counter(c10::kCPU).current_bytes, start);
+  EXPECT_EQ(live_bytes(), start);
   EXPECT_EQ(step(), first);
 }
 
@@ -210,12 +89,12 @@ TEST_F(Memory, M8NoGradRecordsAndRetainsNothing) {
   auto x = torch::randn({64}).requires_grad_();
   Region region({.policy = "drop_all"});
   const torch::NoGradGuard no_grad;
-  const auto start = profile::memory_counter(c10::kCPU).current_bytes;
+  const auto start = live_bytes();
   const auto y = region.run([&] {
     EXPECT_EQ(tape::Recorder::current(), nullptr);
     return x.sin().cos();
   });
-  EXPECT_EQ(profile::memory_counter(c10::kCPU).current_bytes - start, 256);
+  EXPECT_EQ(live_bytes() - start, 256);
   EXPECT_EQ(region.last_step().num_ops, 0);
 }
 
@@ -226,28 +105,6 @@ TEST_F(Memory, M8EvalModeRecordsNothing) {
   const auto y = net->forward(torch::randn({2, 4}));
   EXPECT_EQ(net->region().last_step().num_ops, 0);
   EXPECT_TRUE(y.requires_grad());
-}
-
-TEST_F(Memory, M10FirstStepStaysFarBelowThePlainPeak) {
-  torch::manual_seed(1);
-  auto model = models::resnet18(10);
-  preallocate_gradients(*model);
-  const auto images = torch::randn({4, 3, 64, 64});
-  const auto forward = [&] {
-    at::Tensor x = images;
-    for (auto& stage : model->stages()) {
-      begin_stage(stage.name);
-      x = stage.forward(x);
-    }
-    return x;
-  };
-  const auto plain = peak_of([&] { return forward().sum(); });
-  Region region({.policy = "every_1"});
-  const auto first = peak_of([&] { return region.run(forward).sum(); });
-  const auto second = peak_of([&] { return region.run(forward).sum(); });
-  EXPECT_LT(second, plain);
-  EXPECT_EQ(first, second)
-      << "the first step runs under the plan that keeps every stage's boundary";
 }
 
 TEST_F(Memory, M11ViewsOfOneStorageAreCountedOnce) {
@@ -270,32 +127,54 @@ TEST_F(Memory, M11ViewsOfOneStorageAreCountedOnce) {
 }
 
 TEST_F(Memory, M12ManyTapesAliveAtOnce) {
-  auto x = torch::randn({128}).requires_grad_();
-  x.mutable_grad() = torch::zeros_like(x);
-  const auto start = profile::memory_counter(c10::kCPU).current_bytes;
+  const auto x = leaf_with_gradient({128});
+  const auto start = live_bytes();
   Region region({.policy = "drop_all"});
   region.run([&] { return sine_chain(x).sum(); }).backward();
   std::vector<at::Tensor> losses;
   for (int i = 0; i < 20; ++i) losses.push_back(region.run([&] { return sine_chain(x).sum(); }));
-  EXPECT_EQ(profile::memory_counter(c10::kCPU).current_bytes - start, 20 * 4) << "the losses only";
-  for (auto& loss : losses) loss.backward();
+  EXPECT_EQ(live_bytes() - start, 20 * 4) << "the losses only";
+  for (auto& loss : losses) {
+    loss.backward();
+    EXPECT_EQ(region.last_step().num_replayed_ops, 5);
+  }
   losses.clear();
-  EXPECT_EQ(profile::memory_counter(c10::kCPU).current_bytes, start);
+  EXPECT_EQ(live_bytes(), start);
 }
 
 TEST_F(Memory, DropAllLeavesUnderThreePercentAliveAfterForward) {
   torch::manual_seed(1);
   auto model = models::resnet50(10);
   const auto images = torch::randn({2, 3, 64, 64});
-  const auto alive_after = [&](const std::function<at::Tensor()>& forward) {
-    const MemoryMeter meter(c10::kCPU);
-    const auto loss = forward();
-    return meter.growth_bytes();
-  };
-  const auto plain = alive_after([&] { return model->forward(images).sum(); });
+  const auto plain = retained_by([&] { return model->forward(images).sum(); });
   const auto dropped =
-      alive_after([&] { return run_dropped([&] { return model->forward(images).sum(); }); });
+      retained_by([&] { return run_dropped([&] { return model->forward(images).sum(); }); });
   EXPECT_LT(dropped, plain * 3 / 100);
+}
+
+TEST_F(Memory, R5ChainOfTwentyThousandDroppedOps) {
+  auto x = torch::randn({2}).requires_grad_();
+  const auto body = [&] {
+    at::Tensor y = x;
+    for (int i = 0; i < 20000; ++i) y = y.sin();
+    return y.sum();
+  };
+  body().backward();
+  const auto plain = std::exchange(x.mutable_grad(), at::Tensor());
+  run_dropped(body).backward();
+  EXPECT_TRUE(same_bits(plain, x.grad()));
+}
+
+TEST_F(Memory, R5TwoThousandRegions) {
+  auto x = torch::randn({3}).requires_grad_();
+  at::Tensor y = x;
+  for (int i = 0; i < 2000; ++i) y = checkpoint([](at::Tensor z) { return z.sin().cos(); }, y);
+  y.sum().backward();
+  const auto wrapped = std::exchange(x.mutable_grad(), at::Tensor());
+  y = x;
+  for (int i = 0; i < 2000; ++i) y = y.sin().cos();
+  y.sum().backward();
+  EXPECT_TRUE(same_bits(wrapped, x.grad()));
 }
 
 }  // namespace

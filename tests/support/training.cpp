@@ -13,7 +13,7 @@ void note(StepState& state, const std::string& name, const at::Tensor& tensor) {
 }
 
 // Weights every element differently, so that no gradient is trivially zero or constant.
-at::Tensor loss_of(const std::vector<at::Tensor>& outputs) {
+at::Tensor loss_of(const Tensors& outputs) {
   at::Tensor loss = torch::zeros({}, torch::kDouble);
   for (const auto& output : outputs) {
     if (!output.defined() || !output.requires_grad()) continue;
@@ -25,8 +25,7 @@ at::Tensor loss_of(const std::vector<at::Tensor>& outputs) {
   return loss;
 }
 
-void note_gradients(StepState& state, const Program& program,
-                    const std::vector<at::Tensor>& inputs) {
+void note_gradients(StepState& state, const Program& program, const Tensors& inputs) {
   for (const auto& parameter : program.module->named_parameters()) {
     note(state, "gradient of " + parameter.key(), parameter.value().grad());
   }
@@ -37,15 +36,20 @@ void note_gradients(StepState& state, const Program& program,
   }
 }
 
-void descend(torch::nn::Module& module) {
-  const torch::NoGradGuard no_grad;
-  for (auto& parameter : module.parameters()) {
-    if (parameter.grad().defined()) parameter.sub_(parameter.grad(), 1e-3);
-    parameter.mutable_grad() = at::Tensor();
+void note_optimizer(StepState& state, const torch::optim::Optimizer& optimizer,
+                    const Program& program) {
+  for (const auto& parameter : program.module->named_parameters()) {
+    note(state, parameter.key(), parameter.value());
+    const auto known = optimizer.state().find(parameter.value().unsafeGetTensorImpl());
+    if (known == optimizer.state().end()) continue;
+    const auto& moments = static_cast<const torch::optim::AdamParamState&>(*known->second);
+    note(state, "first moment of " + parameter.key(), moments.exp_avg());
+    note(state, "second moment of " + parameter.key(), moments.exp_avg_sq());
   }
 }
 
-StepState train_step(const Program& program, const Forward& run) {
+StepState train_step(const Program& program, const Forward& run,
+                     torch::optim::Optimizer& optimizer) {
   StepState state;
   const auto inputs = program.inputs();
   try {
@@ -58,15 +62,31 @@ StepState train_step(const Program& program, const Forward& run) {
     state.error = error.what();
   }
   note_gradients(state, program, inputs);
-  note(state, "random state", at::globalContext().defaultGenerator(c10::kCPU).get_state());
-  descend(*program.module);
-  for (const auto& parameter : program.module->named_parameters()) {
-    note(state, parameter.key(), parameter.value());
-  }
+  note(state, "random state", random_state());
+  optimizer.step();
+  optimizer.zero_grad();
+  note_optimizer(state, optimizer, program);
   return state;
 }
 
+// What a wrapped step returns is compared with `plain` and its random state with `random`.
+void expect_same_steps(const std::function<Tensors(const Wrap&)>& step, const Wrap& wrap,
+                       const Tensors& plain, const at::Tensor& random) {
+  torch::manual_seed(kSeed);
+  expect_same_bits(plain, step(wrap));
+  EXPECT_TRUE(same_bits(random, random_state())) << "random state";
+}
+
 }  // namespace
+
+at::Tensor random_state() { return at::globalContext().defaultGenerator(c10::kCPU).get_state(); }
+
+void expect_same_bits(const Tensors& expected, const Tensors& actual) {
+  ASSERT_EQ(expected.size(), actual.size());
+  for (std::size_t i = 0; i < expected.size(); ++i) {
+    EXPECT_TRUE(same_bits(expected[i], actual[i])) << "tensor " << i << " differs";
+  }
+}
 
 bool same_bits(const at::Tensor& a, const at::Tensor& b) {
   if (a.defined() != b.defined()) return false;
@@ -79,7 +99,8 @@ bool same_bits(const at::Tensor& a, const at::Tensor& b) {
 
 std::vector<StepState> train(const Program& program, const Forward& run, int num_steps) {
   std::vector<StepState> states;
-  for (int i = 0; i < num_steps; ++i) states.push_back(train_step(program, run));
+  torch::optim::Adam optimizer(program.module->parameters(), 1e-3);
+  for (int i = 0; i < num_steps; ++i) states.push_back(train_step(program, run, optimizer));
   return states;
 }
 
@@ -101,13 +122,14 @@ std::int64_t expect_same_training(const std::function<Program()>& make,
   torch::manual_seed(kSeed);
   const Program plain = make();
   const auto expected = train(plain, plain.forward, num_steps);
+  for (const StepState& step : expected) EXPECT_TRUE(step.error.empty()) << step.error;
   std::int64_t num_replayed_ops = 0;
   for (const Options& option : options) {
     SCOPED_TRACE(option.policy.empty() ? "max_overhead" : option.policy);
     torch::manual_seed(kSeed);
     const Program program = make();
     Region region(option);
-    const auto run = [&](const std::vector<at::Tensor>& inputs) {
+    const auto run = [&](const Tensors& inputs) {
       num_replayed_ops += region.last_step().num_replayed_ops;
       return region.run([&] { return program.forward(inputs); });
     };
@@ -117,10 +139,36 @@ std::int64_t expect_same_training(const std::function<Program()>& make,
   return num_replayed_ops;
 }
 
+void expect_same_step(const std::function<Tensors(const Wrap&)>& step) {
+  torch::manual_seed(kSeed);
+  const auto plain = step([](const auto& body) { return body(); });
+  const auto random = random_state();
+  std::int64_t num_replayed_ops = 0;
+  for (const Options& options : {Options{.policy = "drop_all"}, Options{.policy = "keep_all"},
+                                 Options{.max_overhead = 0.5, .cost = plan::CostModel::flops}}) {
+    Region region(options);
+    const auto in_region = [&](const auto& body) { return region.run(body); };
+    for (int repeat = 0; repeat < 2; ++repeat) {
+      SCOPED_TRACE(options.policy + (repeat == 0 ? ", profiled" : ", planned"));
+      expect_same_steps(step, in_region, plain, random);
+      num_replayed_ops += region.last_step().num_replayed_ops;
+    }
+  }
+  EXPECT_GT(num_replayed_ops, 0) << "nothing was replayed";
+  SCOPED_TRACE("run_dropped");
+  expect_same_steps(
+      step, [](const auto& body) { return run_dropped(body); }, plain, random);
+}
+
+WrapOne one(const Wrap& wrap) {
+  return [wrap](const auto& body) { return wrap([&] { return Tensors{body()}; })[0]; };
+}
+
 std::vector<Options> every_policy() {
   std::vector<Options> options;
   for (const char* policy :
-       {"keep_all", "drop_all", "every_1", "every_2", "sqrt_n", "pointwise_only"}) {
+       {"keep_all", "drop_all", "every_1", "every_2", "sqrt_n", "uniform_3", "chen_greedy",
+        "pointwise_only", "selective", "whole_block_0.5", "revolve_2", "nested"}) {
     options.push_back({.policy = policy});
   }
   for (const double budget : {0.0, 0.1, 0.5, 1.0}) {

@@ -2,6 +2,7 @@
 
 #include <chrono>
 #include <memory>
+#include <mutex>
 #include <string>
 #include <unordered_map>
 #include <vector>
@@ -17,6 +18,7 @@ namespace gradrecomp::profile {
 ///
 /// What the program allocates besides the tape's values does not depend on the plan, so it is
 /// logged once, between the marks of ops, unpacks and releases. See docs/design/profile.md.
+/// Threads:  any number once the tape is sealed; before that the one that records.
 class StepLog final : public tape::Observer, public AllocationSink {
  public:
   /// Starts logging, this thread's allocations included.
@@ -68,6 +70,9 @@ class StepLog final : public tape::Observer, public AllocationSink {
   void add_ops(const tape::Tape& tape);
   void add_values(const tape::Tape& tape);
 
+  // Several threads may run backward while the one that recorded goes on; recursive because a
+  // look at a storage may be its last owner and free it.
+  std::recursive_mutex mutex_;
   plan::Graph graph_;
   std::weak_ptr<const tape::Tape> tape_;
   std::unordered_map<const void*, Block> blocks_;

@@ -1,0 +1,135 @@
+// Conformance on a CUDA device: C5, C6 and what other ids ask for there.
+#ifdef GRADRECOMP_CUDA_GRAPHS
+#include <ATen/cuda/CUDAGraph.h>
+#endif
+#include <c10/core/StreamGuard.h>
+#include <c10/core/impl/VirtualGuardImpl.h>
+
+#include "gradrecomp/nn/checkpointed_sequential.h"
+#include "support/training.h"
+
+namespace gradrecomp::test {
+namespace {
+
+namespace nn = torch::nn;
+
+class Cuda : public ::testing::Test {
+ protected:
+  void SetUp() override {
+    if (!torch::cuda::is_available()) {
+      GTEST_SKIP() << "there is no CUDA device, or LibTorch's CUDA backend is not loaded";
+    }
+    at::globalContext().setDeterministicAlgorithms(true, /*warn_only=*/true);
+    at::globalContext().setDeterministicCuDNN(true);
+  }
+
+  static c10::Stream side_stream() {
+    return c10::impl::VirtualGuardImpl(c10::kCUDA).getStreamFromGlobalPool({c10::kCUDA, 0});
+  }
+};
+
+nn::Sequential convolutions() {
+  nn::Sequential model(nn::Conv2d(3, 8, 3), nn::BatchNorm2d(8), nn::ReLU(nn::ReLUOptions(true)),
+                       nn::Conv2d(8, 8, 3), nn::Dropout(0.3), nn::GELU(), nn::Flatten(),
+                       nn::Linear(8 * 12 * 12, 5));
+  model->to(torch::kCUDA);
+  return model;
+}
+
+Tensors gradients(const nn::Sequential& model) {
+  Tensors all;
+  for (const auto& parameter : model->parameters()) all.push_back(parameter.grad());
+  for (const auto& buffer : model->buffers()) all.push_back(buffer);
+  return all;
+}
+
+TEST_F(Cuda, E1AndE6ConvolutionsWithDropoutAreTheSame) {
+  expect_same_step([](const Wrap& wrap) {
+    auto model = convolutions();
+    for (int step = 0; step < 3; ++step) {
+      const auto images = torch::randn({2, 3, 16, 16}, torch::kCUDA);
+      one(wrap)([&] { return model->forward(images); }).exp().sum().backward();
+    }
+    return gradients(model);
+  });
+}
+
+TEST_F(Cuda, E6TheGeneratorOfTheDeviceEndsWhereItEndsPlainly) {
+  expect_same_step([](const Wrap& wrap) {
+    const auto x = torch::randn({64}, torch::kCUDA).requires_grad_();
+    const auto y = one(wrap)([&] { return torch::dropout(x.exp(), 0.5, true).sin(); });
+    y.sum().backward();
+    return Tensors{x.grad(), torch::rand({8}, torch::kCUDA)};
+  });
+}
+
+TEST_F(Cuda, I1WrappedModelMovesToTheDevice) {
+  torch::manual_seed(2);
+  nn::Sequential model(nn::Linear(4, 4), nn::Tanh(), nn::Linear(4, 2));
+  CheckpointedSequential net(model, {.policy = "drop_all"});
+  net->forward(torch::randn({3, 4})).sum().backward();
+  net->to(torch::kCUDA);
+  net->zero_grad();
+  const auto x = torch::randn({3, 4}, torch::kCUDA);
+  model->forward(x).sum().backward();
+  const auto plain = model->parameters()[0].grad().clone();
+  for (int step = 0; step < 2; ++step) {
+    net->zero_grad();
+    net->forward(x).sum().backward();
+    EXPECT_TRUE(same_bits(plain, net->parameters()[0].grad()));
+  }
+  EXPECT_GT(net->region().last_step().num_replayed_ops, 0);
+}
+
+TEST_F(Cuda, C5ForwardOnASideStreamAndBackwardFromTheDefaultOne) {
+  expect_same_step([](const Wrap& wrap) {
+    const auto x = torch::randn({1 << 20}, torch::kCUDA).requires_grad_();
+    const auto side = side_stream();
+    at::Tensor y;
+    {
+      const c10::impl::VirtualGuardImpl devices(c10::kCUDA);
+      const auto before = devices.getStream({c10::kCUDA, 0});
+      devices.synchronizeStream(before);
+      const c10::StreamGuard guard(side);
+      y = one(wrap)([&] { return x.exp().sin().tanh().cos(); });
+      devices.synchronizeStream(side);
+    }
+    y.sum().backward();
+    return Tensors{x.grad()};
+  });
+}
+
+#ifdef GRADRECOMP_CUDA_GRAPHS
+// Captures one step and replays it three times on other data.
+TEST_F(Cuda, C6StepCapturedInAGraphIsReplayedThreeTimes) {
+  expect_same_step([](const Wrap& wrap) {
+    const c10::StreamGuard guard(side_stream());
+    nn::Sequential model(nn::Linear(8, 8), nn::GELU(), nn::Linear(8, 8), nn::Tanh());
+    model->to(torch::kCUDA);
+    const auto x = torch::zeros({4, 8}, torch::kCUDA).requires_grad_();
+    const auto step = [&] {
+      const auto y = one(wrap)([&] { return model->forward(x); });
+      return torch::autograd::grad({y.exp().sum()}, {x, model->parameters()[0]});
+    };
+    for (int warm_up = 0; warm_up < 3; ++warm_up) step();
+    at::cuda::CUDAGraph graph;
+    graph.capture_begin();
+    const auto gradients = step();
+    graph.capture_end();
+    Tensors all;
+    for (int replay = 0; replay < 3; ++replay) {
+      x.data().copy_(torch::randn({4, 8}));
+      graph.replay();
+      for (const auto& gradient : gradients) all.push_back(gradient.clone());
+    }
+    return all;
+  });
+}
+#else
+TEST_F(Cuda, C6StepCapturedInAGraphIsReplayedThreeTimes) {
+  GTEST_SKIP() << "built without CUDA's headers or without GRADRECOMP_CUDA";
+}
+#endif
+
+}  // namespace
+}  // namespace gradrecomp::test

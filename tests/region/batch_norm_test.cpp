@@ -1,0 +1,68 @@
+// Conformance E3, E4, E5: running statistics see one forward pass, whatever is replayed.
+#include "support/programs.h"
+
+namespace gradrecomp::test {
+namespace {
+
+namespace nn = torch::nn;
+
+// Two normalisations, one with a momentum and one that averages over all batches.
+template <typename Norm>
+Program normalised(std::vector<std::int64_t> sizes) {
+  auto module = std::make_shared<nn::Module>();
+  const auto channels = sizes[1];
+  auto first = module->register_module("first", Norm(nn::BatchNormOptions(channels).momentum(0.3)));
+  auto second = module->register_module(
+      "second", Norm(nn::BatchNormOptions(channels).momentum(std::nullopt)));
+  const auto forward = [first, second](const Tensors& inputs) mutable {
+    begin_stage("first");
+    const auto x = torch::relu(first->forward(inputs[0].sin()));
+    begin_stage("second");
+    return Tensors{second->forward(x.exp()).tanh()};
+  };
+  return program(module, forward, std::move(sizes));
+}
+
+TEST(Exactness, E3StatisticsOfBatchNorm1dOverFiveSteps) {
+  expect_exact([] { return normalised<nn::BatchNorm1d>({4, 3, 9}); }, 5);
+}
+
+TEST(Exactness, E3StatisticsOfBatchNorm2dOverFiveSteps) {
+  expect_exact([] { return normalised<nn::BatchNorm2d>({4, 3, 5, 5}); }, 5);
+}
+
+TEST(Exactness, E3StatisticsOfBatchNorm3dOverFiveSteps) {
+  expect_exact([] { return normalised<nn::BatchNorm3d>({2, 3, 3, 4, 4}); }, 5);
+}
+
+TEST(Exactness, E4StatisticsAreUpdatedOnceEvenWithoutBackward) {
+  nn::BatchNorm2d norm(3);
+  nn::BatchNorm2d plain(3);
+  Region region({.policy = "drop_all"});
+  const auto images = torch::randn({2, 3, 4, 4});
+  for (int step = 1; step <= 2; ++step) {
+    plain->forward(images);
+    region.run([&] { return norm->forward(images); });
+    EXPECT_EQ(norm->num_batches_tracked.item<std::int64_t>(), step);
+    EXPECT_TRUE(same_bits(norm->running_mean, plain->running_mean));
+    EXPECT_TRUE(same_bits(norm->running_var, plain->running_var));
+  }
+}
+
+TEST(Exactness, E5StatisticsAreUntouchedInEval) {
+  expect_exact([] {
+    auto program = normalised<nn::BatchNorm1d>({6, 4});
+    program.module->eval();
+    return program;
+  });
+  auto program = normalised<nn::BatchNorm1d>({6, 4});
+  program.module->eval();
+  run_dropped([&] { return program.forward({torch::randn({6, 4})}); });
+  for (const auto& buffer : program.module->named_buffers()) {
+    const bool is_variance = buffer.key().ends_with("running_var");
+    EXPECT_EQ(buffer.value().sum().item<double>(), is_variance ? 4 : 0) << buffer.key();
+  }
+}
+
+}  // namespace
+}  // namespace gradrecomp::test

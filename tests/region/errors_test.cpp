@@ -1,0 +1,230 @@
+// Conformance R1, R4, R7: errors are clear, and nothing is lost by them.
+#include <gmock/gmock.h>
+#include <torch/torch.h>
+
+#include <atomic>
+
+#include "gradrecomp/profile/memory_meter.h"
+#include "gradrecomp/region/region.h"
+#include "gradrecomp/tape/recorder.h"
+#include "support/messages.h"
+#include "support/training.h"
+
+namespace gradrecomp::test {
+namespace {
+
+using ::testing::HasSubstr;
+
+// Looks pure to the dispatcher, but throws when told to.
+std::atomic<bool> op_fails{false};
+at::Tensor failing_op(const at::Tensor& x) {
+  if (op_fails) C10_THROW_ERROR(OutOfMemoryError, "the kernel fails");
+  return x.clone();
+}
+
+TORCH_LIBRARY_FRAGMENT(gradrecomp_test, library) { library.def("failing(Tensor x) -> Tensor"); }
+TORCH_LIBRARY_IMPL(gradrecomp_test, CPU, library) { library.impl("failing", failing_op); }
+
+struct Failing : torch::autograd::Function<Failing> {
+  static at::Tensor forward(torch::autograd::AutogradContext* /*context*/, const at::Tensor& x) {
+    const at::AutoDispatchBelowADInplaceOrView below;
+    static auto op = c10::Dispatcher::singleton()
+                         .findSchemaOrThrow("gradrecomp_test::failing", "")
+                         .typed<at::Tensor(const at::Tensor&)>();
+    return op.call(x);
+  }
+  static torch::autograd::variable_list backward(torch::autograd::AutogradContext* /*context*/,
+                                                 torch::autograd::variable_list gradients) {
+    return gradients;
+  }
+};
+
+TEST(Robustness, R1SavedTensorModifiedInPlaceGivesAutogradsErrorNamingTheOp) {
+  auto x = torch::randn({4}).requires_grad_();
+  at::Tensor inside;
+  auto y = run_dropped([&] {
+    inside = x.exp();
+    return inside.sin().sum();
+  });
+  inside.detach().add_(1);
+  const auto message = message_of([&] { y.backward(); });
+  EXPECT_THAT(message, HasSubstr("has been modified by an inplace operation"));
+  EXPECT_THAT(message, HasSubstr("aten::exp"));
+}
+
+TEST(Robustness, R1ParameterModifiedBeforeAReplayIsFound) {
+  auto weight = torch::randn({4}).requires_grad_();
+  auto x = torch::randn({4}).requires_grad_();
+  auto y = run_dropped([&] { return (x + weight).exp().sin().sum(); });
+  {
+    const torch::NoGradGuard no_grad;
+    weight.add_(1);
+  }
+  const auto message = message_of([&] { y.backward(); });
+  EXPECT_THAT(message, HasSubstr("has been modified by an inplace operation"));
+  EXPECT_THAT(message, HasSubstr("aten::add"));
+}
+
+TEST(Robustness, R1InputModifiedBeforeAReplayIsFound) {
+  auto x = torch::randn({4});
+  auto weight = torch::randn({4}).requires_grad_();
+  auto y = run_dropped([&] { return (x.exp() * weight).sin().sum(); });
+  x.mul_(2);
+  const auto message = message_of([&] { y.backward(); });
+  EXPECT_THAT(message, HasSubstr("has been modified by an inplace operation"));
+  EXPECT_THAT(message, HasSubstr("aten::exp"));
+}
+
+TEST(Robustness, R1KeptValueModifiedIsAutogradsErrorNamingTheOp) {
+  auto x = torch::randn({4}).requires_grad_();
+  at::Tensor inside;
+  Region region({.policy = "keep_all"});
+  const auto body = [&] {
+    inside = x.exp();
+    return inside.sin().sum();
+  };
+  region.run(body).backward();
+  const auto y = region.run(body);
+  EXPECT_TRUE(region.last_step().followed_plan);
+  inside.detach().add_(1);
+  const auto message = message_of([&] { y.backward(); });
+  EXPECT_THAT(message, HasSubstr("has been modified by an inplace operation"));
+  EXPECT_THAT(message, HasSubstr("aten::exp"));
+}
+
+TEST(Robustness, R1OutputModifiedWherePlainAllowsItIsReplayedInstead) {
+  auto x = torch::randn({4}).requires_grad_();
+  const auto step = [&](auto run) {
+    auto y = run([&] { return x.exp() + 1; });
+    y.mul_(3);
+    y.sum().backward();
+    return std::exchange(x.mutable_grad(), at::Tensor());
+  };
+  const auto plain = step([](auto body) { return body(); });
+  EXPECT_TRUE(same_bits(plain, step([](auto body) { return run_dropped(body); })));
+}
+
+TEST(Robustness, R4ExceptionInForwardRestoresTheThread) {
+  Region region({.policy = "drop_all"});
+  auto x = torch::randn({4}).requires_grad_();
+  EXPECT_THROW(region.run([&]() -> at::Tensor {
+    auto y = x.exp();
+    TORCH_CHECK(false, "the user's forward fails");
+    return y;
+  }),
+               c10::Error);
+  EXPECT_EQ(tape::Recorder::current(), nullptr);
+  EXPECT_TRUE(torch::GradMode::is_enabled());
+  x.exp().sum().backward();
+  const auto plain = std::exchange(x.mutable_grad(), at::Tensor());
+  region.run([&] { return x.exp().sum(); }).backward();
+  EXPECT_TRUE(same_bits(plain, x.grad()));
+}
+
+TEST(Robustness, R4ExceptionOfAnOpLeavesTheGeneratorAsPlainTrainingDoes) {
+  const auto x = torch::randn({4}).requires_grad_();
+  Region region({.policy = "drop_all"});
+  torch::manual_seed(8);
+  const auto failing = [&]() -> at::Tensor {
+    const auto y = torch::dropout(x, 0.5, true).exp();
+    return y.mm(y);  // takes matrices only
+  };
+  EXPECT_THROW(region.run(failing), c10::Error);
+  const auto wrapped = random_state();
+  torch::manual_seed(8);
+  EXPECT_THROW(failing(), c10::Error);
+  EXPECT_TRUE(same_bits(random_state(), wrapped));
+}
+
+TEST(Robustness, R4ExceptionInAUsersHookAllowsARetry) {
+  bool fails = true;
+  expect_same_step([&](const Wrap& wrap) {
+    const auto x = torch::randn({4, 4}).requires_grad_();
+    const auto y = one(wrap)([&] {
+      auto inside = torch::dropout(x.exp(), 0.5, true);
+      inside.register_hook([&](at::Tensor gradient) {
+        TORCH_CHECK(!fails, "a user's hook fails");
+        return gradient;
+      });
+      return inside.sin().cos().sum();
+    });
+    fails = true;
+    EXPECT_THROW(y.backward({}, true), c10::Error);
+    EXPECT_EQ(tape::Recorder::current(), nullptr);
+    EXPECT_TRUE(torch::GradMode::is_enabled());
+    fails = false;
+    y.backward();
+    return Tensors{x.grad(), random_state()};
+  });
+}
+
+TEST(Robustness, R4ExceptionInReplayLeavesRandomStateAndAllowsARetry) {
+  auto x = torch::randn({4}).requires_grad_();
+  const auto body = [&] { return Failing::apply(torch::dropout(x.exp(), 0.5, true)).sin().sum(); };
+  torch::manual_seed(4);
+  body().backward();
+  const auto plain = std::exchange(x.mutable_grad(), at::Tensor());
+  torch::manual_seed(4);
+  const auto y = run_dropped(body);
+  const auto random = random_state();
+  const auto keys = c10::impl::tls_local_dispatch_key_set();
+  op_fails = true;
+  EXPECT_THAT(message_of([&] { y.backward({}, true); }), HasSubstr("the kernel fails"));
+  op_fails = false;
+  EXPECT_TRUE(same_bits(random, random_state()));
+  EXPECT_TRUE(torch::GradMode::is_enabled());
+  EXPECT_EQ(c10::impl::tls_local_dispatch_key_set().included_, keys.included_) << "autocast";
+  EXPECT_EQ(c10::impl::tls_local_dispatch_key_set().excluded_, keys.excluded_);
+  x.mutable_grad() = at::Tensor();
+  y.backward();
+  EXPECT_TRUE(same_bits(plain, x.grad()));
+}
+
+TEST(Robustness, R6OutOfMemoryInAReplayNamesThePlanAndAllowsARetry) {
+  profile::install_cpu_counter();
+  const auto x = torch::randn({64}).requires_grad_();
+  x.mutable_grad() = torch::zeros_like(x);
+  Region region({.policy = "drop_all"});
+  const auto body = [&] { return Failing::apply(x.exp()).sin().sum(); };
+  region.run(body).backward();
+  const auto plain = x.grad().clone();
+  const auto live = [] { return profile::memory_counter(c10::kCPU).current_bytes; };
+  const auto start = live();
+  {
+    const auto loss = region.run(body);
+    x.grad().zero_();
+    op_fails = true;
+    const auto message = message_of([&] {
+      EXPECT_THROW(loss.backward({}, true), c10::OutOfMemoryError);
+      loss.backward({}, true);
+    });
+    op_fails = false;
+    EXPECT_THAT(message, HasSubstr("rematerializing 256 bytes made by gradrecomp_test::failing"));
+    EXPECT_THAT(message, HasSubstr(region.plan().brief_report()));
+    loss.backward();
+  }
+  EXPECT_TRUE(same_bits(plain, x.grad()));
+  EXPECT_EQ(live(), start);
+}
+
+TEST(Robustness, R7OptionsAreValidatedWhenSet) {
+  const auto message = [](Options options) { return message_of([&] { Region region(options); }); };
+  EXPECT_THAT(message({.max_overhead = -0.1}), HasSubstr("max_overhead is -0.1, but must be"));
+  EXPECT_THAT(message({.max_overhead = NAN}), HasSubstr("max_overhead is nan"));
+  EXPECT_THAT(message({.max_peak_bytes = 0}),
+              HasSubstr("max_peak_bytes is 0, but must be positive"));
+  EXPECT_THAT(message({.max_overhead = 0.1, .max_peak_bytes = 5}), HasSubstr("at most one"));
+  EXPECT_THAT(message({.policy = "keep_some"}), HasSubstr("keep_some"));
+  const auto plan = std::make_shared<const plan::Plan>();
+  EXPECT_THAT(message({.policy = "keep_all", .plan = plan}), HasSubstr("policy is \"keep_all\""));
+  EXPECT_THAT(message({.window_bytes = 0}), HasSubstr("window_bytes is 0"));
+  EXPECT_THAT(message({.verify_interval_steps = 0}), HasSubstr("verify_interval_steps is 0"));
+}
+
+TEST(Robustness, R7PlanBeforeAnyStepIsAnError) {
+  const Region region;
+  EXPECT_THAT(message_of([&] { static_cast<void>(region.plan()); }), HasSubstr("Run a step"));
+}
+
+}  // namespace
+}  // namespace gradrecomp::test

@@ -1,0 +1,170 @@
+// Conformance M1, M2, M3, M9, M10: what is predicted is what happens, to the byte.
+#include "gradrecomp/models/bert.h"
+#include "gradrecomp/models/resnet.h"
+#include "gradrecomp/plan/simulate.h"
+#include "gradrecomp/tape/recorder.h"
+#include "support/live_memory.h"
+#include "support/training.h"
+
+namespace gradrecomp::test {
+namespace {
+
+using profile::MemoryMeter;
+
+class PredictedMemory : public LiveMemory {};
+
+template <typename Model>
+void expect_predicted_peaks(Model model, const at::Tensor& input, bool preallocate) {
+  const auto forward = [&] {
+    at::Tensor x = input;
+    for (auto& stage : model->stages()) {
+      begin_stage(stage.name);
+      x = stage.forward(x);
+    }
+    return x;
+  };
+  std::int64_t num_replayed_ops = 0;
+  for (const Options& options : every_policy()) {
+    Region region(options);
+    const auto step = [&] {
+      if (preallocate) {
+        preallocate_gradients(*model);
+      } else {
+        model->zero_grad();
+      }
+      return peak_of([&] { return region.run(forward).pow(2).sum(); });
+    };
+    step();
+    const auto measured = step();
+    EXPECT_EQ(measured, region.plan().predicted_peak_bytes) << region.brief_report();
+    EXPECT_EQ(region.last_step().num_replayed_ops, region.plan().num_replayed_ops);
+    EXPECT_TRUE(region.last_step().followed_plan);
+    num_replayed_ops += region.last_step().num_replayed_ops;
+  }
+  EXPECT_GT(num_replayed_ops, 0);
+}
+
+TEST_F(PredictedMemory, M3AndM9PredictedPeakAndReplaysOfAResNetAreExact) {
+  expect_predicted_peaks(models::resnet18(10), torch::randn({2, 3, 32, 32}), true);
+}
+
+TEST_F(PredictedMemory, M3PredictedPeakIsExactWithoutPreallocatedGradients) {
+  expect_predicted_peaks(models::resnet18(10), torch::randn({2, 3, 32, 32}), false);
+}
+
+TEST_F(PredictedMemory, M3AndM9PredictedPeakAndReplaysOfABertAreExact) {
+  const models::BertOptions options{.vocab_size = 50,
+                                    .hidden_size = 32,
+                                    .num_layers = 4,
+                                    .num_heads = 2,
+                                    .intermediate_size = 64,
+                                    .max_positions = 32};
+  expect_predicted_peaks(models::BertModel(options), torch::randint(0, 50, {2, 24}), true);
+}
+
+// Of the sine chain: values of kChainBytes.
+constexpr int kChainLength = 6;
+constexpr std::int64_t kChainBytes = 4096;
+
+TEST_F(PredictedMemory, M1EveryKeptSubsetOfAChainRetainsItsBytesAndReplaysTheRest) {
+  for (int kept = 0; kept < 1 << (kChainLength - 1); ++kept) {
+    auto x = torch::randn({kChainBytes / 4}).requires_grad_();
+    // Value 0 is the input, value i the output of sine i; the last is nobody's input.
+    auto keep = std::make_shared<std::vector<std::uint8_t>>(kChainLength + 1, 0);
+    int num_kept = 0;
+    for (int i = 0; i + 1 < kChainLength; ++i) num_kept += (*keep)[i + 1] = (kept >> i) & 1;
+    const MemoryMeter meter(c10::kCPU);
+    auto tape = std::make_shared<tape::Tape>();
+    at::Tensor y;
+    {
+      const tape::Recorder recorder(tape, {nullptr, keep});
+      y = sine_chain(x);
+    }
+    tape->seal();
+    EXPECT_EQ(meter.growth_bytes(), (num_kept + 1) * kChainBytes) << "kept set " << kept;
+    y.backward(torch::ones_like(y));
+    EXPECT_EQ(tape->num_replayed_ops(), kChainLength - 1 - num_kept) << "kept set " << kept;
+  }
+}
+
+// Live bytes at the backward of each sine, the last one first, above those before the step.
+struct Series {
+  std::vector<std::int64_t> first_backward;
+  std::vector<std::int64_t> second_backward;
+};
+
+Series series_of(Region& region, const at::Tensor& x, bool retain_graph) {
+  std::vector<std::int64_t> live;
+  const auto start = live_bytes();
+  const auto loss = region.run([&] {
+    at::Tensor y = x;
+    for (int i = 0; i < kChainLength; ++i) {
+      begin_stage(std::to_string(i));
+      y = y.sin();
+      y.register_hook([&live, start](at::Tensor gradient) {
+        live.push_back(live_bytes() - start);
+        return gradient;
+      });
+    }
+    return y.sum();
+  });
+  loss.backward({}, retain_graph);
+  if (retain_graph) loss.backward();
+  const auto half = live.begin() + kChainLength;
+  return {{live.begin(), half}, {half, live.end()}};
+}
+
+TEST_F(PredictedMemory, M2LiveBytesFallInBackwardAsTheSimulatorSays) {
+  const auto x = leaf_with_gradient({1024});
+  Region region({.policy = "every_2"});
+  series_of(region, x, false);
+  const auto live = series_of(region, x, false).first_backward;
+  EXPECT_EQ(region.last_step().num_replayed_ops, kChainLength / 2) << "inside the groups";
+  std::vector<std::int64_t> simulated;
+  plan::simulate(region.graph(), region.plan().keep, simulated);
+  // Every moment that was seen is simulated, in that order.
+  auto moment = simulated.begin();
+  for (const auto bytes : live) {
+    moment = std::find(moment, simulated.end(), bytes);
+    EXPECT_NE(moment, simulated.end()) << bytes << " bytes are live at no such moment";
+  }
+  EXPECT_LT(live.back(), live.front());
+}
+
+TEST_F(PredictedMemory, M2RetainedGraphHoldsNoReplayedValueBeyondItsBackward) {
+  const auto x = leaf_with_gradient({1024});
+  Region region({.policy = "drop_all"});
+  series_of(region, x, false);
+  const auto start = live_bytes();
+  const auto plain = series_of(region, x, false).first_backward;
+  const auto retained = series_of(region, x, true);
+  EXPECT_EQ(region.last_step().num_replayed_ops, 2 * (kChainLength - 1));
+  EXPECT_EQ(retained.first_backward.front(), plain.front());
+  EXPECT_EQ(retained.second_backward, plain) << "the last backward frees as if it were the only";
+  EXPECT_EQ(live_bytes(), start);
+}
+
+TEST_F(PredictedMemory, M10FirstStepStaysFarBelowThePlainPeak) {
+  auto model = models::resnet18(10);
+  preallocate_gradients(*model);
+  const auto images = torch::randn({4, 3, 64, 64});
+  const auto forward = [&] {
+    at::Tensor x = images;
+    for (auto& stage : model->stages()) {
+      begin_stage(stage.name);
+      x = stage.forward(x);
+    }
+    return x;
+  };
+  const auto plain = peak_of([&] { return forward().sum(); });
+  Region region({.policy = "every_1"});
+  const auto first = peak_of([&] { return region.run(forward).sum(); });
+  const auto second = peak_of([&] { return region.run(forward).sum(); });
+  EXPECT_GT(region.last_step().num_replayed_ops, 0);
+  EXPECT_LT(second, plain);
+  EXPECT_EQ(first, second)
+      << "the first step runs under the plan that keeps every stage's boundary";
+}
+
+}  // namespace
+}  // namespace gradrecomp::test

@@ -1,0 +1,204 @@
+// Conformance R2, R3: what a replay would not make again is found, kept and named.
+#include <gmock/gmock.h>
+#include <torch/torch.h>
+
+#include <algorithm>
+#include <atomic>
+
+#include "gradrecomp/models/resnet.h"
+#include "gradrecomp/nn/checkpointed_sequential.h"
+#include "support/messages.h"
+#include "support/training.h"
+
+namespace gradrecomp::test {
+namespace {
+
+namespace nn = torch::nn;
+using ::testing::HasSubstr;
+
+// Replays differ: every call returns another number.
+at::Tensor counting_op(const at::Tensor& x) {
+  static std::atomic<int> calls{0};
+  return x + ++calls;
+}
+
+TORCH_LIBRARY_FRAGMENT(gradrecomp_test, library) { library.def("counting(Tensor x) -> Tensor"); }
+TORCH_LIBRARY_IMPL(gradrecomp_test, CompositeExplicitAutograd, library) {
+  library.impl("counting", counting_op);
+}
+
+struct Counting : torch::autograd::Function<Counting> {
+  static at::Tensor forward(torch::autograd::AutogradContext* /*context*/, at::Tensor x) {
+    const at::AutoDispatchBelowADInplaceOrView below;
+    static auto op = c10::Dispatcher::singleton()
+                         .findSchemaOrThrow("gradrecomp_test::counting", "")
+                         .typed<at::Tensor(const at::Tensor&)>();
+    return op.call(x);
+  }
+  static torch::autograd::variable_list backward(torch::autograd::AutogradContext* /*context*/,
+                                                 torch::autograd::variable_list gradients) {
+    return gradients;
+  }
+};
+
+TEST(Robustness, R2RawWriteInsideTheRegionIsFoundAndKept) {
+  const WarningLog log;
+  auto x = torch::randn({8}).requires_grad_();
+  const auto body = [&] {
+    auto y = x.exp();
+    y.data_ptr<float>()[0] = 42;  // nobody is told
+    return y.sin().sum();
+  };
+  body().backward();
+  const auto plain = std::exchange(x.mutable_grad(), at::Tensor());
+  Region region({.policy = "drop_all"});
+  for (int step = 0; step < 3; ++step) {
+    region.run(body).backward();
+    EXPECT_TRUE(same_bits(plain, std::exchange(x.mutable_grad(), at::Tensor()))) << "step " << step;
+  }
+  EXPECT_THAT(log.text(), HasSubstr("aten::exp"));
+}
+
+TEST(Robustness, R2RawWriteIsNamedOnce) {
+  const WarningLog log;
+  auto x = torch::randn({8}).requires_grad_();
+  for (int repeat = 0; repeat < 3; ++repeat) {
+    Region region({.policy = "drop_all"});
+    region
+        .run([&] {
+          auto y = x.erf();
+          y.data_ptr<float>()[0] = 42;
+          return y.sin().sum();
+        })
+        .backward();
+  }
+  EXPECT_EQ(log.messages.size(), 1U);
+  EXPECT_THAT(log.text(), HasSubstr("aten::erf"));
+}
+
+TEST(Robustness, R2EmptyFilledByARawKernelIsNeverDropped) {
+  auto x = torch::randn({8}).requires_grad_();
+  const auto body = [&] {
+    auto noise = torch::empty({8});
+    for (int i = 0; i < 8; ++i) noise.data_ptr<float>()[i] = static_cast<float>(i);
+    return (x * noise).sin().sum();
+  };
+  body().backward();
+  const auto plain = std::exchange(x.mutable_grad(), at::Tensor());
+  run_dropped(body).backward();
+  EXPECT_TRUE(same_bits(plain, x.grad()));
+}
+
+TEST(Robustness, R3OpWhoseReplayDiffersIsFoundKeptAndNamedOnce) {
+  const WarningLog log;
+  auto x = torch::zeros({4}).requires_grad_();
+  Region region({.policy = "drop_all"});
+  std::string first_step;
+  for (int step = 0; step < 3; ++step) {
+    if (step == 1) first_step = log.text();
+    at::Tensor seen;
+    auto y = region.run([&] {
+      auto counted = Counting::apply(x);
+      seen = counted.detach().clone();
+      return counted.exp().sum();
+    });
+    y.backward();
+    EXPECT_TRUE(same_bits(x.grad(), seen.exp())) << "step " << step;
+    x.mutable_grad() = at::Tensor();
+  }
+  EXPECT_THAT(first_step, HasSubstr("gradrecomp_test::counting"));
+  EXPECT_EQ(log.text(), first_step) << "named again in a later step";
+}
+
+TEST(Verification, ComesAgainEveryNSteps) {
+  auto x = torch::randn({4}).requires_grad_();
+  Region region(
+      {.policy = "drop_all", .verify = Verify::every_n_steps, .verify_interval_steps = 3});
+  std::vector<bool> profiled;
+  for (int step = 0; step < 7; ++step) {
+    region.run([&] { return x.exp().sin().sum(); }).backward();
+    profiled.push_back(region.last_step().profiled);
+  }
+  EXPECT_EQ(profiled, (std::vector<bool>{true, false, false, true, false, false, true}));
+}
+
+TEST(Verification, ThatIsOffReplaysNothingTwice) {
+  auto x = torch::zeros({4}).requires_grad_();
+  const WarningLog log;
+  Region region({.policy = "keep_all", .verify = Verify::never});
+  const auto before = Counting::apply(torch::zeros({1})).item<float>();
+  for (int step = 0; step < 2; ++step) {
+    region.run([&] { return Counting::apply(x).sum(); }).backward();
+  }
+  EXPECT_EQ(Counting::apply(torch::zeros({1})).item<float>(), before + 3) << "calls of the op";
+  EXPECT_EQ(log.text(), "");
+}
+
+// Whether an op's output must stay for good.
+bool any_must_keep(const plan::Graph& graph) {
+  return std::ranges::any_of(graph.values, [](const plan::Value& value) {
+    return value.must_keep && value.producer >= 0;
+  });
+}
+
+TEST(Verification, GoesBackForWhatAnInPlaceOpOfALaterStageOverwrote) {
+  torch::manual_seed(1);
+  // Statistics are counted in external memory, and what is written there must stay.
+  const auto norm = nn::BatchNormOptions(4).track_running_stats(false);
+  nn::Sequential model(nn::Conv2d(2, 4, 3), nn::BatchNorm2d(norm), nn::ReLU(nn::ReLUOptions(true)),
+                       nn::Conv2d(4, 4, 3), nn::BatchNorm2d(norm), nn::ReLU(nn::ReLUOptions(true)));
+  CheckpointedSequential net(model, {.policy = "drop_all"});
+  net->forward(torch::randn({2, 2, 8, 8})).sum().backward();
+  EXPECT_FALSE(any_must_keep(net->region().graph()));
+}
+
+TEST(Verification, GoesBackForWhatIsOverwrittenBehindTheEndOfAWindow) {
+  auto x = torch::randn({8}).requires_grad_();
+  // One byte: a window ends behind every op, before the sum and the ReLU in place too.
+  Region region({.policy = "drop_all", .window_bytes = 1});
+  const auto body = [&] {
+    auto y = x.exp().sin();
+    const auto shortcut = (x * 2).tanh();
+    y.add_(shortcut);
+    return torch::relu_(y).cos().sum();
+  };
+  expect_same_step([&](const Wrap& wrap) { return torch::autograd::grad({one(wrap)(body)}, {x}); });
+  region.run(body).backward();
+  EXPECT_FALSE(any_must_keep(region.graph()));
+}
+
+TEST(Verification, LeavesNothingOfAResNetForGoodWhereverWindowsEnd) {
+  auto model = models::resnet18(10);
+  const auto images = torch::randn({2, 3, 32, 32});
+  for (const std::int64_t window_bytes : {1 << 12, 1 << 16, 1 << 20}) {
+    Region region({.policy = "drop_all", .window_bytes = window_bytes});
+    region.run([&] { return model->forward(images); }).sum().backward();
+    for (const plan::Value& value : region.graph().values) {
+      // A BatchNorm counts its batches in external memory.
+      if (value.must_keep && value.producer >= 0) EXPECT_EQ(value.bytes, 8) << window_bytes;
+    }
+  }
+}
+
+TEST(Verification, FindsARawWriteBehindAnInPlaceOpOfALaterStage) {
+  const WarningLog log;
+  auto x = torch::randn({8}).requires_grad_();
+  const auto body = [&] {
+    begin_stage("first");
+    auto y = x.exp() + 1;
+    begin_stage("second");
+    y.mul_(2);
+    y.data_ptr<float>()[0] = 42;  // nobody is told
+    return y.sin().sum();
+  };
+  const auto plain = torch::autograd::grad({body()}, {x})[0];
+  Region region({.policy = "drop_all"});
+  for (int step = 0; step < 2; ++step) {
+    EXPECT_TRUE(same_bits(plain, torch::autograd::grad({region.run(body)}, {x})[0]));
+  }
+  EXPECT_THAT(log.text(), HasSubstr("aten::mul_"));
+  EXPECT_TRUE(any_must_keep(region.graph()));
+}
+
+}  // namespace
+}  // namespace gradrecomp::test
