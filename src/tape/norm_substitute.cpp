@@ -1,29 +1,18 @@
 #include "norm_substitute.h"
 
 #include <ATen/ATen.h>
-#include <c10/core/impl/VirtualGuardImpl.h>
 
-#include "gradrecomp/kernels/table.h"
+#include "device_kernels.h"
 #include "gradrecomp/tape/op.h"
 
 namespace gradrecomp::tape {
 namespace {
-
-kernels::Stream present_stream(const at::Tensor& tensor) {
-  if (tensor.is_cpu()) return nullptr;
-  const c10::impl::VirtualGuardImpl impl(tensor.device().type());
-  return impl.getStream(tensor.device()).native_handle();
-}
 
 /// NHWC, and not NCHW at the same time.
 bool is_channels_last(const at::Tensor& tensor) {
   if (tensor.is_contiguous()) return false;
   return tensor.is_contiguous(at::MemoryFormat::ChannelsLast) ||
          tensor.is_contiguous(at::MemoryFormat::ChannelsLast3d);
-}
-
-bool fills_its_storage(const at::Tensor& tensor) {
-  return tensor.storage_offset() == 0 && tensor.nbytes() == tensor.storage().nbytes();
 }
 
 const void* data(const at::Tensor& tensor) {
@@ -90,7 +79,7 @@ at::Tensor BatchNormSubstitute::run(const Op& op, const std::vector<at::Tensor>&
       is_channels_last(y) ? kernels::Layout::channels_last : kernels::Layout::channels_first;
   norm.residual = data(followers.residual);
   norm.relu = followers.relu;
-  kernels::table(y.device().type())->batch_norm_apply(norm, present_stream(y));
+  kernels_of(y).batch_norm_apply(norm, present_stream(y));
   return y;
 }
 
@@ -110,7 +99,7 @@ at::Tensor LayerNormSubstitute::run(const Op& op, const std::vector<at::Tensor>&
   norm.rstd = data(from.inverse_deviation);
   norm.num_rows = from.mean.numel();
   norm.num_columns = y.numel() / norm.num_rows;
-  kernels::table(y.device().type())->layer_norm_apply(norm, present_stream(y));
+  kernels_of(y).layer_norm_apply(norm, present_stream(y));
   return y;
 }
 

@@ -7,6 +7,7 @@
 #include <utility>
 
 #include "norm_substitute.h"
+#include "packed_form.h"
 
 // Note [ Parts ]
 // ~~~~~~~~~~~~~~
@@ -21,28 +22,33 @@
 //
 // What follows in place, a residual's addition and a ReLU, the substitute does in the same pass.
 // Nothing can want the result in between, as its storage has been written over.
+//
+// Indices of max pooling and masks of dropout have packed forms, an eighth of their size. The call
+// is put on the tape as if it had made the packed form, and an op behind it the output from that:
+//   the call         x                          -> result, packed form
+//   the unpacking    packed form                -> indices or mask
+// So keeping the packed form is one more choice of the planner, like keeping any value that
+// autograd did not save.
 
 namespace gradrecomp::tape {
 namespace {
 
-/// A kind of call and where its arguments and returns are.
-struct Norm {
-  std::string_view name;
-  std::unique_ptr<const NormSubstitute> substitute;
-};
 constexpr std::int16_t kInput = 0;
 constexpr std::int16_t kResult = 0;
 constexpr std::int16_t kMean = 1;
 constexpr std::int16_t kInverseDeviation = 2;
+constexpr std::int16_t kPacked = 1;  // the indices, or the mask
 
-const NormSubstitute* substitute_for(std::string_view name) {
-  static const BatchNormSubstitute batch_norm(1, 2);
-  static const LayerNormSubstitute layer_norm(2, 3);
+/// Of normalisations, a substitute for the result; null for other calls.
+std::shared_ptr<const NormSubstitute> norm_substitute(std::string_view name) {
+  static const auto batch_norm = std::make_shared<const BatchNormSubstitute>(1, 2);
+  static const auto layer_norm = std::make_shared<const LayerNormSubstitute>(2, 3);
   constexpr std::array<std::string_view, 4> kBatchNorms = {
       "aten::native_batch_norm", "aten::_native_batch_norm_legit", "aten::_batch_norm_with_update",
       "aten::cudnn_batch_norm"};
-  if (std::ranges::find(kBatchNorms, name) != kBatchNorms.end()) return &batch_norm;
-  return name == "aten::native_layer_norm" ? &layer_norm : nullptr;
+  if (std::ranges::find(kBatchNorms, name) != kBatchNorms.end()) return batch_norm;
+  if (name == "aten::native_layer_norm") return layer_norm;
+  return nullptr;
 }
 
 /// The first read of a call's argument.
@@ -61,7 +67,7 @@ Read read_back(const at::Tensor& returned, const Tape& tape) {
 }
 
 bool is_plain(const Op& call) {
-  return call.replayable && call.rng == nullptr && call.results.size() >= 3 &&
+  return call.replayable &&
          std::ranges::none_of(call.reads, [](const Read& r) { return r.written || r.scratch; });
 }
 
@@ -72,13 +78,73 @@ bool is_made_by(const Op& call, const at::Tensor& tensor, const Tape& tape) {
   return std::ranges::find(call.results, id, &Result::value) != call.results.end();
 }
 
-Op without_results(const Op& call) {
+/// An op for a part of `call`, without reads and results.
+Op part_of(const Op& call) {
   Op part(call.handle, call.keys);
   part.dispatch_state = call.dispatch_state;
-  part.arguments = call.arguments;
-  part.reads = call.reads;
   part.stream = call.stream;
   part.stage = call.stage;
+  return part;
+}
+
+/// Makes `part` the maker of an output of `call`.
+void move_result(Op& call, std::int16_t output, Op& part, Tape& tape) {
+  const auto own = std::ranges::find(call.results, output, &Result::output);
+  part.results.push_back(*own);
+  part.results.front().output = 0;
+  tape.give_to(own->value, static_cast<OpId>(tape.ops().size()) + 1);
+  call.results.erase(own);
+}
+
+std::optional<Part> take_application(Op& call, c10::ArrayRef<c10::IValue> returns, Tape& tape) {
+  const auto substitute = norm_substitute(call.handle.schema().name());
+  const Read* input = read_of(call, kInput);
+  if (substitute == nullptr || input == nullptr || call.rng != nullptr) return std::nullopt;
+  const at::Tensor result = returns[kResult].toTensor();
+  const std::array statistics{returns[kMean].toTensor(), returns[kInverseDeviation].toTensor()};
+  const auto is_own = [&](const at::Tensor& tensor) { return is_made_by(call, tensor, tape); };
+  const bool fits = is_own(result) && std::ranges::all_of(statistics, is_own) &&
+                    substitute->takes(result, statistics.front()) &&
+                    input->geometry.shows_like(Geometry(result));
+  if (!fits) return std::nullopt;
+
+  Part part{part_of(call), {}};
+  part.op.arguments = call.arguments;
+  part.op.reads = call.reads;
+  for (const at::Tensor& statistic : statistics) {
+    part.op.reads.push_back(read_back(statistic, tape));
+    tape.make_source(part.op.reads.back().value);
+    tape.count_read(part.op.reads.back().value, false);
+  }
+  part.op.substitute = substitute;
+  move_result(call, kResult, part.op, tape);
+  return part;
+}
+
+std::shared_ptr<const PackedForm> packed_form_of(const Op& call, const at::Tensor& output) {
+  const std::string_view name = call.handle.schema().name();
+  const Read* input = read_of(call, kInput);
+  if (name == "aten::max_pool2d_with_indices" && input->geometry.sizes().size() == 4) {
+    return packed_indices(call, input->geometry.sizes(), output);
+  }
+  return name == "aten::native_dropout" ? packed_mask(output) : nullptr;
+}
+
+std::optional<Part> take_unpacking(Op& call, c10::ArrayRef<c10::IValue> returns, Tape& tape) {
+  if (call.results.size() != 2 || read_of(call, kInput) == nullptr) return std::nullopt;
+  const at::Tensor output = returns[kPacked].toTensor();
+  const auto form = is_made_by(call, output, tape) ? packed_form_of(call, output) : nullptr;
+  if (form == nullptr) return std::nullopt;
+
+  Part part{part_of(call), form->pack(output)};
+  const ValueId packed = tape.add_value(part.made, static_cast<OpId>(tape.ops().size()));
+  tape.count_read(packed, false);
+  part.op.reads.push_back(read_back(part.made, tape));
+  part.op.substitute = form;
+  part.op.variant.formula = 0;
+  move_result(call, kPacked, part.op, tape);
+  call.results.push_back({.value = packed, .output = kPacked, .packed = true});
+  call.packed_form = form;
   return part;
 }
 
@@ -99,30 +165,10 @@ bool writes_all(const Op& op, ValueId value, const Geometry& like) {
 
 }  // namespace
 
-std::optional<Op> take_part(Op& call, c10::ArrayRef<c10::IValue> returns, Tape& tape) {
-  const NormSubstitute* substitute = substitute_for(call.handle.schema().name());
-  if (substitute == nullptr || !is_plain(call)) return std::nullopt;
-  const at::Tensor result = returns[kResult].toTensor();
-  const at::Tensor mean = returns[kMean].toTensor();
-  const at::Tensor inverse_deviation = returns[kInverseDeviation].toTensor();
-  const Read* input = read_of(call, kInput);
-  const bool are_own = is_made_by(call, result, tape) && is_made_by(call, mean, tape) &&
-                       is_made_by(call, inverse_deviation, tape);
-  if (!are_own || input == nullptr || !substitute->takes(result, mean)) return std::nullopt;
-  if (!input->geometry.shows_like(Geometry(result))) return std::nullopt;
-
-  Op part = without_results(call);
-  for (const at::Tensor& statistic : {mean, inverse_deviation}) {
-    part.reads.push_back(read_back(statistic, tape));
-    tape.make_source(part.reads.back().value);
-    tape.count_read(part.reads.back().value, false);
-  }
-  part.substitute = substitute;
-  const auto own = std::ranges::find(call.results, kResult, &Result::output);
-  part.results.push_back(*own);
-  tape.give_to(own->value, static_cast<OpId>(tape.ops().size()) + 1);
-  call.results.erase(own);
-  return part;
+std::optional<Part> take_part(Op& call, c10::ArrayRef<c10::IValue> returns, Tape& tape) {
+  if (!is_plain(call)) return std::nullopt;
+  if (auto part = take_application(call, returns, tape)) return part;
+  return take_unpacking(call, returns, tape);
 }
 
 FollowingOps following_ops(const Tape& tape, OpId id) {

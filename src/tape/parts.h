@@ -8,11 +8,17 @@
 
 namespace gradrecomp::tape {
 
-/// Takes a normalisation's result out of `call`, which has just returned `returns` and is not on
-/// the tape yet, as an op of its own to be put right behind it; see Note [ Parts ] in parts.cpp.
+/// An op that a call is taken apart into, to be put right behind the rest of it.
+struct Part {
+  Op op;
+  at::Tensor made;  ///< for it, by us; to be held until the part is on the tape
+};
+
+/// Takes a result out of `call`, which has just returned `returns` and is not on the tape yet, if
+/// it can be made again for less as a part of its own; see Note [ Parts ] in parts.cpp.
 ///
-/// Returns nothing, and leaves `call` as it is, where no substitute could make that result.
-std::optional<Op> take_part(Op& call, c10::ArrayRef<c10::IValue> returns, Tape& tape);
+/// Returns nothing, and leaves `call` as it is, where no kernel could make that result.
+std::optional<Part> take_part(Op& call, c10::ArrayRef<c10::IValue> returns, Tape& tape);
 
 /// The in-place ops right behind `id` that its substitute can do as well: an addition to its
 /// result, a rectification of it, or one after the other. Their addend, if any, is read by

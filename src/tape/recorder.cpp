@@ -1,6 +1,7 @@
 #include "gradrecomp/tape/recorder.h"
 
 #include <ATen/Context.h>
+#include <ATen/core/LegacyTypeDispatch.h>
 #include <ATen/core/List.h>
 #include <c10/core/impl/VirtualGuardImpl.h>
 
@@ -13,6 +14,9 @@ namespace gradrecomp::tape {
 namespace {
 
 thread_local Recorder* current_recorder = nullptr;
+
+// Told apart by the signature: op sequences whose values are numbered with packed forms between.
+constexpr std::uint64_t kPackedSomething = 1;
 
 std::uint64_t mix(std::uint64_t hash, std::uint64_t item) {
   hash ^= item + 0x9e3779b97f4a7c15u + (hash << 6) + (hash >> 2);
@@ -126,12 +130,15 @@ void Recorder::record(const c10::OperatorHandle& op, c10::DispatchKeySet keys,
 void Recorder::end(Draft& draft, const torch::jit::Stack* stack) {
   const auto first = static_cast<OpId>(tape_->ops().size());
   const bool makes_values = !draft.op.results.empty();
-  std::optional<Op> part;
+  std::optional<Part> part;
   if (takes_apart_ && stack != nullptr) {
+    // Below autograd, and not to be recorded.
+    const at::AutoDispatchBelowADInplaceOrView below_autograd;
     part = take_part(draft.op, torch::jit::last(*stack, draft.traits.num_returns), *tape_);
+    if (part && part->made.defined()) hash_ = mix(hash_, kPackedSomething);
   }
   if (makes_values) finish(std::move(draft.op));
-  if (part) finish(std::move(*part));
+  if (part) finish(std::move(part->op));
   Observer* observer = tape_->observer();
   if (observer) observer->op_ends(*tape_, makes_values ? first : -1);
 }
@@ -313,7 +320,8 @@ void Recorder::finish(Op recorded) {
   const bool replayable = recorded.replayable;
   const auto* variants = advice_.variants.get();
   const std::size_t position = tape_->ops().size();
-  if (recorded.substitute != nullptr && variants != nullptr && position < variants->size()) {
+  const bool is_open = recorded.substitute != nullptr && recorded.variant.formula < 0;
+  if (is_open && variants != nullptr && position < variants->size()) {
     recorded.variant = (*variants)[position];
   }
   const auto op = tape_->add_op(std::move(recorded));

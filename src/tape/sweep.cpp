@@ -15,6 +15,7 @@
 #include <unordered_set>
 
 #include "gradrecomp/tape/observer.h"
+#include "packed_form.h"
 
 namespace gradrecomp::tape {
 namespace {
@@ -289,11 +290,19 @@ void Sweep::settle(const Op& op, const Stack& returns) {
       const auto& returned = returns[result.output];
       tensor =
           result.element < 0 ? returned.toTensor() : returned.toTensorList().get(result.element);
+      if (result.packed) tensor = packed(op, tensor);
       storage = tensor.storage();
     }
     if (verifying_) compare(op, result.value, storage, tensor);
     settle_value(op, i, std::move(storage));
   }
+}
+
+at::Tensor Sweep::packed(const Op& op, const at::Tensor& output) {
+  const at::AutoDispatchBelowADInplaceOrView below_autograd;
+  const c10::impl::ExcludeDispatchKeyGuard unrecorded(c10::DispatchKey::Fake);
+  const StreamScope stream(op.stream);
+  return op.packed_form->pack(output);
 }
 
 void Sweep::settle_value(const Op& op, std::size_t position, c10::Storage storage) {
@@ -401,7 +410,11 @@ double Sweep::verify_op(OpId id, OpId last) {
     try {
       Stack stack;
       const auto start = Clock::now();
-      call(op, stack);
+      if (op.variant.formula < 0) {
+        call(op, stack);
+      } else {
+        stack.emplace_back(substitute(id, op.variant.formula, {}));
+      }
       seconds = seconds_since(start);
       settle(op, stack);
       const bool is_open = op.substitute != nullptr && op.variant.formula < 0;

@@ -48,6 +48,7 @@ class Sweep {
   [[nodiscard]] c10::Storage written_storage(const Op& op, const Read& read);
   [[nodiscard]] Stack rebuild_arguments(Op& op);
   void settle(const Op& op, const Stack& returns);
+  static at::Tensor packed(const Op& op, const at::Tensor& output);
   void settle_value(const Op& op, std::size_t position, c10::Storage storage);
   void keep_result(ValueId id, c10::Storage storage);
   [[nodiscard]] Hold hold_of(ValueId id) const;

@@ -11,6 +11,10 @@ namespace {
 namespace nn = torch::nn;
 using Tensors = std::vector<at::Tensor>;
 
+Forward in_region(Region& region, const Program& program) {
+  return [&](const Tensors& inputs) { return region.run([&] { return program.forward(inputs); }); };
+}
+
 /// What the last of three steps replayed under `options`; each step equal to the plain one.
 StepReport replays_of(const std::function<Program()>& make, Options options) {
   torch::manual_seed(1);
@@ -19,10 +23,7 @@ StepReport replays_of(const std::function<Program()>& make, Options options) {
   torch::manual_seed(1);
   const auto program = make();
   Region region(std::move(options));
-  const auto wrapped = train(
-      program,
-      [&](const Tensors& inputs) { return region.run([&] { return program.forward(inputs); }); },
-      3);
+  const auto wrapped = train(program, in_region(region, program), 3);
   expect_same(plain, wrapped);
   return region.last_step();
 }
@@ -97,16 +98,71 @@ TEST(Substitutes, GiveEqualBitsInHalfPrecision) {
   EXPECT_GT(replays_of(make, {.policy = "drop_all"}).num_replayed_ops, 0);
 }
 
+/// Max pooling of the input's squares.
+Program pooling(at::MemoryFormat format) {
+  return {std::make_shared<nn::Module>(),
+          [](const Tensors& inputs) {
+            return Tensors{at::max_pool2d(inputs[0].square(), {3, 2}, {2, 1}, {1, 1})};
+          },
+          [format] {
+            return Tensors{torch::randn({2, 3, 8, 9}).contiguous(format).requires_grad_()};
+          }};
+}
+
+TEST(Substitutes, IndicesOfMaxPoolingAreUnpacked) {
+  for (const auto format : {at::MemoryFormat::Contiguous, at::MemoryFormat::ChannelsLast}) {
+    const StepReport step =
+        replays_of([format] { return pooling(format); }, {.policy = "drop_all"});
+    EXPECT_EQ(step.num_substituted_ops, 1) << "layout " << static_cast<int>(format);
+  }
+}
+
+TEST(Substitutes, MasksOfDropoutAreUnpacked) {
+  const auto make = [] {
+    return Program{
+        std::make_shared<nn::Module>(),
+        [](const Tensors& inputs) {
+          return Tensors{std::get<0>(at::native_dropout(inputs[0].sin(), 0.4, true)).tanh()};
+        },
+        [] {
+          return Tensors{torch::randn({5, 13}).requires_grad_()};
+        }};
+  };
+  EXPECT_EQ(replays_of(make, {.policy = "drop_all"}).num_substituted_ops, 1);
+}
+
+/// The value of the fewest bytes that a call of that name makes.
+std::size_t smallest_result(const plan::Graph& graph, const std::string& name) {
+  std::size_t smallest = graph.values.size();
+  for (const plan::Op& op : graph.ops) {
+    for (const plan::Index v : op.outputs) {
+      if (op.name != name) continue;
+      const bool first = smallest == graph.values.size();
+      if (first || graph.values[v].bytes < graph.values[smallest].bytes) smallest = v;
+    }
+  }
+  return smallest;
+}
+
+TEST(Substitutes, KeptPackedIndicesMakeAReplayOfThePoolingNeedless) {
+  const auto make = [] { return pooling(at::MemoryFormat::Contiguous); };
+  Region dropping({.policy = "drop_all"});
+  const auto program = make();
+  train(program, in_region(dropping, program), 2);
+  auto plan = std::make_shared<plan::Plan>(dropping.plan());
+  plan->keep.at(smallest_result(dropping.graph(), "aten::max_pool2d_with_indices")) = 1;
+  const StepReport step = replays_of(make, {.plan = plan});
+  EXPECT_EQ(step.num_replayed_ops, dropping.last_step().num_replayed_ops - 1);
+  EXPECT_EQ(step.num_substituted_ops, 1);
+}
+
 // What changes layout changes how an op is computed, so nothing verified before is taken for it.
 TEST(Substitutes, AreVerifiedAnewForAnotherLayout) {
   Region region({.policy = "drop_all"});
   const auto step = [&](at::MemoryFormat format) {
     torch::manual_seed(3);
     const auto program = residual_block(at::kFloat, format, 6);
-    train(
-        program,
-        [&](const Tensors& inputs) { return region.run([&] { return program.forward(inputs); }); },
-        2);
+    train(program, in_region(region, program), 2);
     return region.num_plans();
   };
   EXPECT_EQ(step(at::MemoryFormat::Contiguous), 1);

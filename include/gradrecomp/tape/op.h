@@ -35,6 +35,7 @@ struct Result {
   ValueId value = -1;
   std::int16_t output = -1;  ///< position among the returns; -1: written in place, see `read`
   std::int32_t element = -1;
+  bool packed = false;     ///< it is the packed form of that output
   std::int32_t read = -1;  ///< position in Op::reads of the written argument
 };
 
@@ -49,10 +50,11 @@ struct Op {
   std::vector<c10::IValue> arguments;             ///< tensors taken out
   std::vector<Read> reads;
   std::vector<Result> results;
-  std::unique_ptr<const RngState> rng;     ///< before the call; null if nothing was drawn
-  std::optional<c10::Stream> stream;       ///< on devices that have streams
-  const Substitute* substitute = nullptr;  ///< of a part of a call; null for whole calls
-  Variant variant;                         ///< of the substitute, as verified
+  std::unique_ptr<const RngState> rng;            ///< before the call; null if nothing was drawn
+  std::optional<c10::Stream> stream;              ///< on devices that have streams
+  std::shared_ptr<const Substitute> substitute;   ///< of a part of a call; null for whole calls
+  std::shared_ptr<const PackedForm> packed_form;  ///< makes the `packed` result; null: none is
+  Variant variant;                                ///< of the substitute, as verified
   std::int32_t stage = 0;
   std::int32_t num_wanted_results = 0;  ///< dropped results that a handle or a wanted op needs
   std::int32_t sweep = 0;               ///< last replay sweep that ran it

@@ -8,6 +8,7 @@
 namespace gradrecomp::tape {
 
 struct Op;
+class PackedForm;
 
 /// How verification found an op's results to be made again with equal bits.
 struct Variant {
