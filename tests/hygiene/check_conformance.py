@@ -4,7 +4,8 @@ whose name carries its id.
 Usage: check_conformance.py <repository root>
 
 A row of its tables reads `| id | behaviour | tests | status |`. Tests stand in backquotes, as
-`Suite.Name` (GoogleTest) or by their name in CTest; `Suite.*` stands for all tests of a suite.
+`Suite.Name` (GoogleTest) or by their name in CTest; `Suite.*` stands for all tests of a suite. Names
+of the first two kinds must exist outside those rows, too.
 """
 
 import re
@@ -65,13 +66,17 @@ def faults_of_row(row, behaviour, cell, status, tests):
 def faults(root):
     """Yields one line for each fault of docs/conformance.md below `root`."""
     tests = tests_below(root / "tests")
-    rows = ROW.findall((root / "docs/conformance.md").read_text())
+    page = (root / "docs/conformance.md").read_text()
+    rows = ROW.findall(page)
     ids = [row for row, *_ in rows]
     yield from (f"{id}: has no row" for id in IDS if id not in ids)
     yield from (f"{id}: is not one of the list" for id in ids if id not in IDS)
     yield from (f"{id}: has several rows" for id in sorted(set(ids)) if ids.count(id) > 1)
     for row, behaviour, cell, status in rows:
         yield from faults_of_row(row, behaviour, cell, status, tests)
+    for name, found in named_in(ROW.sub("", page), tests):
+        if not found and re.fullmatch(r"[A-Z]\w+\.(\*|\w+)", name):
+            yield f"there is no test {name}"
 
 
 if __name__ == "__main__":

@@ -49,6 +49,9 @@ class CheckConformance(unittest.TestCase):
         self.assert_fault({"M1": row("M1", tests="`Suite.PassesNever`")}, "no test Suite.PassesNever")
         self.assert_fault({"M1": row("M1", tests="`Gone.*`")}, "no test Gone.*")
 
+    def test_rejects_a_test_that_does_not_exist_outside_the_rows(self):
+        self.assert_fault({"M1": row("M1") + "\n| menus | `Gone.*`, `Suite.*` |\n"}, "no test Gone.*")
+
     def test_rejects_a_row_without_tests_unless_it_says_why(self):
         self.assert_fault({"M1": row("M1", tests="")}, "M1: names no test")
         self.assertEqual(faults_of({"M1": row("M1", tests="", status="not yet: too slow")}), [])

@@ -1,4 +1,4 @@
-// Conformance R1, R4, R7: errors are clear, and nothing is lost by them.
+// Conformance R1, R4, R6, R7: errors are clear, and nothing is lost by them.
 #include <gmock/gmock.h>
 #include <torch/torch.h>
 
@@ -8,6 +8,7 @@
 #include "gradrecomp/region/region.h"
 #include "gradrecomp/tape/recorder.h"
 #include "support/messages.h"
+#include "support/own_operator.h"
 #include "support/training.h"
 
 namespace gradrecomp::test {
@@ -25,19 +26,7 @@ at::Tensor failing_op(const at::Tensor& x) {
 TORCH_LIBRARY_FRAGMENT(gradrecomp_test, library) { library.def("failing(Tensor x) -> Tensor"); }
 TORCH_LIBRARY_IMPL(gradrecomp_test, CPU, library) { library.impl("failing", failing_op); }
 
-struct Failing : torch::autograd::Function<Failing> {
-  static at::Tensor forward(torch::autograd::AutogradContext* /*context*/, const at::Tensor& x) {
-    const at::AutoDispatchBelowADInplaceOrView below;
-    static auto op = c10::Dispatcher::singleton()
-                         .findSchemaOrThrow("gradrecomp_test::failing", "")
-                         .typed<at::Tensor(const at::Tensor&)>();
-    return op.call(x);
-  }
-  static torch::autograd::variable_list backward(torch::autograd::AutogradContext* /*context*/,
-                                                 torch::autograd::variable_list gradients) {
-    return gradients;
-  }
-};
+at::Tensor failing(const at::Tensor& x) { return OwnOperator::apply(x, "failing"); }
 
 TEST(Robustness, R1SavedTensorModifiedInPlaceGivesAutogradsErrorNamingTheOp) {
   auto x = torch::randn({4}).requires_grad_();
@@ -125,14 +114,14 @@ TEST(Robustness, R4ExceptionOfAnOpLeavesTheGeneratorAsPlainTrainingDoes) {
   const auto x = torch::randn({4}).requires_grad_();
   Region region({.policy = "drop_all"});
   torch::manual_seed(8);
-  const auto failing = [&]() -> at::Tensor {
+  const auto body = [&]() -> at::Tensor {
     const auto y = torch::dropout(x, 0.5, true).exp();
     return y.mm(y);  // takes matrices only
   };
-  EXPECT_THROW(region.run(failing), c10::Error);
+  EXPECT_THROW(region.run(body), c10::Error);
   const auto wrapped = random_state();
   torch::manual_seed(8);
-  EXPECT_THROW(failing(), c10::Error);
+  EXPECT_THROW(body(), c10::Error);
   EXPECT_TRUE(same_bits(random_state(), wrapped));
 }
 
@@ -160,7 +149,7 @@ TEST(Robustness, R4ExceptionInAUsersHookAllowsARetry) {
 
 TEST(Robustness, R4ExceptionInReplayLeavesRandomStateAndAllowsARetry) {
   auto x = torch::randn({4}).requires_grad_();
-  const auto body = [&] { return Failing::apply(torch::dropout(x.exp(), 0.5, true)).sin().sum(); };
+  const auto body = [&] { return failing(torch::dropout(x.exp(), 0.5, true)).sin().sum(); };
   torch::manual_seed(4);
   body().backward();
   const auto plain = std::exchange(x.mutable_grad(), at::Tensor());
@@ -185,7 +174,7 @@ TEST(Robustness, R6OutOfMemoryInAReplayNamesThePlanAndAllowsARetry) {
   const auto x = torch::randn({64}).requires_grad_();
   x.mutable_grad() = torch::zeros_like(x);
   Region region({.policy = "drop_all"});
-  const auto body = [&] { return Failing::apply(x.exp()).sin().sum(); };
+  const auto body = [&] { return failing(x.exp()).sin().sum(); };
   region.run(body).backward();
   const auto plain = x.grad().clone();
   const auto live = [] { return profile::memory_counter(c10::kCPU).current_bytes; };

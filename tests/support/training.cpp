@@ -70,8 +70,8 @@ StepState train_step(const Program& program, const Forward& run,
 }
 
 // What a wrapped step returns is compared with `plain` and its random state with `random`.
-void expect_same_steps(const std::function<Tensors(const Wrap&)>& step, const Wrap& wrap,
-                       const Tensors& plain, const at::Tensor& random) {
+void compare_step(const std::function<Tensors(const Wrap&)>& step, const Wrap& wrap,
+                  const Tensors& plain, const at::Tensor& random) {
   torch::manual_seed(kSeed);
   expect_same_bits(plain, step(wrap));
   EXPECT_TRUE(same_bits(random, random_state())) << "random state";
@@ -150,13 +150,13 @@ void expect_same_step(const std::function<Tensors(const Wrap&)>& step) {
     const auto in_region = [&](const auto& body) { return region.run(body); };
     for (int repeat = 0; repeat < 2; ++repeat) {
       SCOPED_TRACE(options.policy + (repeat == 0 ? ", profiled" : ", planned"));
-      expect_same_steps(step, in_region, plain, random);
+      compare_step(step, in_region, plain, random);
       num_replayed_ops += region.last_step().num_replayed_ops;
     }
   }
   EXPECT_GT(num_replayed_ops, 0) << "nothing was replayed";
   SCOPED_TRACE("run_dropped");
-  expect_same_steps(
+  compare_step(
       step, [](const auto& body) { return run_dropped(body); }, plain, random);
 }
 
