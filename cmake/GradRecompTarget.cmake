@@ -2,9 +2,14 @@
 function(gradrecomp_target target)
   target_compile_features(${target} PUBLIC cxx_std_20)
   set_target_properties(${target} PROPERTIES CXX_EXTENSIONS OFF POSITION_INDEPENDENT_CODE ON)
-  target_compile_options(${target} PRIVATE -Wall -Wextra -Wshadow $<$<BOOL:${GRADRECOMP_WERROR}>:-Werror>)
+  set(warnings -Wall -Wextra -Wshadow)
+  target_compile_options(${target} PRIVATE "$<$<COMPILE_LANGUAGE:CXX>:${warnings}>")
+  if(GRADRECOMP_WERROR)
+    target_compile_options(${target} PRIVATE $<$<COMPILE_LANGUAGE:CXX>:-Werror>)
+  endif()
   if(GRADRECOMP_SANITIZE)
-    target_compile_options(${target} PUBLIC -fsanitize=${GRADRECOMP_SANITIZE} -fno-omit-frame-pointer)
+    target_compile_options(${target} PUBLIC
+      "$<$<COMPILE_LANGUAGE:CXX>:-fsanitize=${GRADRECOMP_SANITIZE};-fno-omit-frame-pointer>")
     target_link_options(${target} PUBLIC -fsanitize=${GRADRECOMP_SANITIZE})
   endif()
 endfunction()
@@ -25,9 +30,13 @@ function(gradrecomp_torch_pch target)
   target_precompile_headers(${target} REUSE_FROM gradrecomp_torch_pch)
 endfunction()
 
-# gradrecomp_devices(<target>): link LibTorch's CUDA backend where it is asked for.
+# gradrecomp_devices(<target>): link our CUDA kernels where there are any, which load anywhere, and
+# LibTorch's CUDA backend where it is asked for, which does not load without CUDA's libraries.
 function(gradrecomp_devices target)
-  if(GRADRECOMP_CUDA)
+  if(TARGET gradrecomp_cuda)
+    target_link_libraries(${target} PRIVATE gradrecomp::cuda)
+  endif()
+  if(GRADRECOMP_CUDA_BACKEND)
     target_link_libraries(${target} PRIVATE LibTorch::cuda)
   endif()
 endfunction()

@@ -7,6 +7,11 @@ foreach(library IN ITEMS gradrecomp_plan gradrecomp_lib gradrecomp_models)
   endif()
 endforeach()
 install(EXPORT GradRecompTargets NAMESPACE gradrecomp:: DESTINATION "${GradRecomp_package_dir}")
+if(TARGET gradrecomp_cuda)
+  # Apart, because only those who link it need the CUDA toolkit.
+  install(TARGETS gradrecomp_cuda EXPORT GradRecompCudaTargets)
+  install(EXPORT GradRecompCudaTargets NAMESPACE gradrecomp:: DESTINATION "${GradRecomp_package_dir}")
+endif()
 
 if(TARGET gradrecomp)
   # The program must find LibTorch where the build found it, even if that is inside the source tree.

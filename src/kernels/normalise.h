@@ -6,8 +6,10 @@
 // -ffp-contract=off and -fmad=false.
 #ifdef __CUDACC__
 #define GRADRECOMP_INLINE __host__ __device__ __forceinline__
+#define GRADRECOMP_FMA ::fmaf
 #else
 #define GRADRECOMP_INLINE inline __attribute__((always_inline))
+#define GRADRECOMP_FMA __builtin_fmaf
 #endif
 
 namespace gradrecomp::kernels {
@@ -15,17 +17,19 @@ namespace gradrecomp::kernels {
 /// a * b + c, rounded once or twice.
 template <bool kFused>
 GRADRECOMP_INLINE float multiply_add(float a, float b, float c) {
-  return kFused ? __builtin_fmaf(a, b, c) : a * b + c;
+  return kFused ? GRADRECOMP_FMA(a, b, c) : a * b + c;
 }
 
-constexpr bool is_fused(Rounding rounding) { return static_cast<int>(rounding) % 2 == 0; }
-static_assert(is_fused(Rounding::affine_fused) && is_fused(Rounding::shifted_fused) &&
-              !is_fused(Rounding::affine_separate) && !is_fused(Rounding::shifted_separate));
+/// The enumerators alternate, beginning with a fused one.
+template <Rounding kRounding>
+inline constexpr bool kIsFused = static_cast<int>(kRounding) % 2 == 0;
+static_assert(kIsFused<Rounding::affine_fused> && kIsFused<Rounding::shifted_fused> &&
+              !kIsFused<Rounding::affine_separate> && !kIsFused<Rounding::shifted_separate>);
 
 /// x normalised, scaled by g and moved by b, rounded as kRounding says.
 template <Rounding kRounding>
 GRADRECOMP_INLINE float normalise(float x, float mean, float invstd, float g, float b) {
-  constexpr bool kFused = is_fused(kRounding);
+  constexpr bool kFused = kIsFused<kRounding>;
   switch (kRounding) {
     case Rounding::affine_fused:
     case Rounding::affine_separate:

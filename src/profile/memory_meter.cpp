@@ -3,22 +3,59 @@
 #include <c10/core/CachingDeviceAllocator.h>
 
 #include <algorithm>
+#include <map>
+#include <mutex>
+#include <utility>
 
 #include "counting_allocator.h"
 
 namespace gradrecomp::profile {
 namespace {
 
-constexpr auto kAll = static_cast<std::size_t>(c10::CachingAllocator::StatType::AGGREGATE);
+using c10::CachingDeviceAllocator::DeviceStats;
 
-c10::CachingDeviceAllocator::DeviceStats device_stats(c10::Device device) {
-  return c10::getDeviceAllocator(device.type())->getDeviceStats(device.index());
+// A caching allocator can set its peak to the present bytes, but not back to a higher one. So what
+// a meter must give back to the meter around it is remembered here.
+class RaisedPeaks {
+ public:
+  void set(c10::Device device, std::int64_t bytes) {
+    const std::lock_guard<std::mutex> lock(mutex_);
+    bytes_[key(device)] = bytes;
+  }
+  std::int64_t of(c10::Device device) {
+    const std::lock_guard<std::mutex> lock(mutex_);
+    return bytes_[key(device)];
+  }
+
+ private:
+  using Key = std::pair<c10::DeviceType, c10::DeviceIndex>;
+  static Key key(c10::Device device) { return {device.type(), device.index()}; }
+
+  std::mutex mutex_;
+  std::map<Key, std::int64_t> bytes_;
+};
+
+RaisedPeaks& raised_peaks() {
+  static RaisedPeaks peaks;
+  return peaks;
+}
+
+DeviceStats device_stats(c10::Device device) {
+  auto* allocator = c10::getDeviceAllocator(device.type());
+  return allocator->initialized() ? allocator->getDeviceStats(device.index()) : DeviceStats();
+}
+
+MemoryCounter counter_of(const c10::CachingAllocator::StatArray& stats) {
+  const auto& all = stats[static_cast<std::size_t>(c10::CachingAllocator::StatType::AGGREGATE)];
+  return {all.current, all.peak, all.allocated};
 }
 
 std::int64_t exchange_peak(c10::Device device) {
   if (device.is_cpu()) return exchange_cpu_peak();
-  const auto peak = device_stats(device).allocated_bytes[kAll].peak;
-  c10::getDeviceAllocator(device.type())->resetPeakStats(device.index());
+  const auto peak = memory_counter(device).peak_bytes;
+  auto* allocator = c10::getDeviceAllocator(device.type());
+  if (allocator->initialized()) allocator->resetPeakStats(device.index());
+  raised_peaks().set(device, 0);
   return peak;
 }
 
@@ -26,8 +63,16 @@ std::int64_t exchange_peak(c10::Device device) {
 
 MemoryCounter memory_counter(c10::Device device) {
   if (device.is_cpu()) return cpu_counter();
-  const auto stat = device_stats(device).allocated_bytes[kAll];
-  return {stat.current, stat.peak, stat.allocated};
+  auto counter = counter_of(device_stats(device).allocated_bytes);
+  counter.peak_bytes = std::max(counter.peak_bytes, raised_peaks().of(device));
+  return counter;
+}
+
+DeviceMemory device_memory(c10::Device device) {
+  if (device.is_cpu()) return {cpu_counter(), cpu_counter(), cpu_counter()};
+  const auto stats = device_stats(device);
+  return {memory_counter(device), counter_of(stats.requested_bytes),
+          counter_of(stats.reserved_bytes), stats.num_alloc_retries, stats.num_ooms};
 }
 
 MemoryMeter::MemoryMeter(c10::Device device)
@@ -35,10 +80,12 @@ MemoryMeter::MemoryMeter(c10::Device device)
       start_bytes_(memory_counter(device).current_bytes),
       outer_peak_bytes_(exchange_peak(device)) {}
 
-// A caching allocator's peak cannot be raised again; there an outer meter sees only what came
-// after the inner one, or during it if that was higher.
 MemoryMeter::~MemoryMeter() {
-  if (device_.is_cpu()) raise_cpu_peak(outer_peak_bytes_);
+  if (device_.is_cpu()) {
+    raise_cpu_peak(outer_peak_bytes_);
+  } else {
+    raised_peaks().set(device_, std::max(outer_peak_bytes_, raised_peaks().of(device_)));
+  }
 }
 
 std::int64_t MemoryMeter::measured_peak_bytes() const {

@@ -24,6 +24,19 @@ void install_cpu_counter();
 /// Throws: c10::NotImplementedError on a device whose allocator keeps no statistics.
 MemoryCounter memory_counter(c10::Device device);
 
+/// What a device's allocator says about itself. On the CPU all bytes are the same.
+struct DeviceMemory {
+  MemoryCounter allocated;             ///< in the allocator's blocks, their rounding included
+  MemoryCounter requested;             ///< what tensors asked for
+  MemoryCounter reserved;              ///< held from the device, cached blocks included
+  std::int64_t num_alloc_retries = 0;  ///< times the cache was flushed for want of memory
+  std::int64_t num_failures = 0;       ///< allocations that failed even then
+};
+
+/// Peaks are since the innermost meter began, or since the last reset of the allocator's own. All zero before the device is first used.
+/// Throws: c10::NotImplementedError on a device whose allocator keeps no statistics.
+DeviceMemory device_memory(c10::Device device);
+
 /// Measures the peak of a scope. Meters nest: an outer one sees the peaks of those inside it.
 ///
 /// Threads: counts what every thread allocates; meters of one device must nest, on one thread.

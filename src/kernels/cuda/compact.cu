@@ -1,0 +1,82 @@
+#include "launch.h"
+#include "pooling.h"
+
+namespace gradrecomp::kernels::cuda {
+namespace {
+
+// Calls body(i) for i in 0..count-1, one a thread.
+template <class Body>
+__global__ void __launch_bounds__(kThreads) for_each(std::int64_t count, Body body) {
+  const std::int64_t stride = static_cast<std::int64_t>(gridDim.x) * kThreads;
+  std::int64_t i = static_cast<std::int64_t>(blockIdx.x) * kThreads + threadIdx.x;
+  for (; i < count; i += stride) body(i);
+}
+
+template <class Body>
+cudaError_t launch_for_each(std::int64_t count, Body body, cudaStream_t stream) {
+  for_each<<<num_blocks_for(count), kThreads, 0, stream>>>(count, body);
+  return cudaGetLastError();
+}
+
+struct PackByte {
+  const std::uint8_t* mask;
+  std::uint8_t* bits;
+  std::int64_t num_elements;
+
+  __device__ void operator()(std::int64_t byte) const {
+    unsigned packed = 0;
+#pragma unroll
+    for (int i = 0; i < 8; ++i) {
+      const std::int64_t element = byte * 8 + i;
+      if (element < num_elements) packed |= static_cast<unsigned>(mask[element]) << i;
+    }
+    bits[byte] = static_cast<std::uint8_t>(packed);
+  }
+};
+
+struct UnpackElement {
+  const std::uint8_t* bits;
+  std::uint8_t* mask;
+
+  __device__ void operator()(std::int64_t i) const { mask[i] = bits[i / 8] >> (i % 8) & 1; }
+};
+
+struct PackOffset {
+  PackIndices args;
+
+  __device__ void operator()(std::int64_t i) const {
+    args.offsets[i] = offset_of(args.pooling, window_at(args.pooling, i), args.indices[i]);
+  }
+};
+
+struct UnpackOffset {
+  UnpackIndices args;
+
+  __device__ void operator()(std::int64_t i) const {
+    args.indices[i] = index_of(args.pooling, window_at(args.pooling, i), args.offsets[i]);
+  }
+};
+
+}  // namespace
+
+cudaError_t launch(const PackMask& args, cudaStream_t stream) {
+  const PackByte body{static_cast<const std::uint8_t*>(args.mask),
+                      static_cast<std::uint8_t*>(args.bits), args.num_elements};
+  return launch_for_each(packed_mask_bytes(args.num_elements), body, stream);
+}
+
+cudaError_t launch(const UnpackMask& args, cudaStream_t stream) {
+  const UnpackElement body{static_cast<const std::uint8_t*>(args.bits),
+                           static_cast<std::uint8_t*>(args.mask)};
+  return launch_for_each(args.num_elements, body, stream);
+}
+
+cudaError_t launch(const PackIndices& args, cudaStream_t stream) {
+  return launch_for_each(args.pooling.num_outputs(), PackOffset{args}, stream);
+}
+
+cudaError_t launch(const UnpackIndices& args, cudaStream_t stream) {
+  return launch_for_each(args.pooling.num_outputs(), UnpackOffset{args}, stream);
+}
+
+}  // namespace gradrecomp::kernels::cuda
