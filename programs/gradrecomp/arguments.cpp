@@ -56,6 +56,10 @@ void add_model_arguments(CLI::App& command, WorkloadOptions& options) {
                [&](const auto& text) { o.device = text; });
   add_argument(command, "--dtype", "float32, bfloat16 or, on cuda, float16 (float32)",
                [&](const auto& text) { o.dtype = text; });
+  add_argument(command, "--autocast",
+               "bfloat16 or float16: mixed precision, in float16 with scaled gradients (none)",
+               [&](const auto& text) { o.autocast = text; });
+  command.add_flag("--channels-last", o.channels_last, "Images and their weights in NHWC");
   add_argument(command, "--data",
                "Digits as CSV (.gz) for images, any file for BERT; random input without it",
                [&](const auto& text) { o.data = text; });

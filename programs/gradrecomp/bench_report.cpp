@@ -76,6 +76,8 @@ Json json_of(const BenchSetting& setting, const ArmResult& result, std::int64_t 
             {"batch", workload.batch},
             {"device", workload.device},
             {"dtype", workload.dtype},
+            {"autocast", workload.autocast},
+            {"channels_last", workload.channels_last},
             {"plain_peak_bytes", plain_peak_bytes},
             {"measured_peak_bytes", result.measured_peak_bytes},
             {"predicted_peak_bytes", result.plan.predicted_peak_bytes},

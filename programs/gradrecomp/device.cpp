@@ -36,6 +36,13 @@ at::ScalarType data_type(std::string_view name, c10::Device device) {
   return at::kHalf;
 }
 
+std::optional<at::ScalarType> autocast_type(std::string_view name) {
+  if (name.empty()) return std::nullopt;
+  if (name == "bfloat16") return at::kBFloat16;
+  if (name == "float16") return at::kHalf;
+  reject("--autocast", "name", name, "bfloat16 or float16. Pass one of these.");
+}
+
 std::string_view data_type_name(at::ScalarType type) {
   if (type == at::kHalf) return "float16";
   return type == at::kBFloat16 ? "bfloat16" : "float32";

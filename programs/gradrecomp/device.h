@@ -2,6 +2,7 @@
 
 #include <torch/types.h>
 
+#include <optional>
 #include <string>
 #include <string_view>
 
@@ -14,6 +15,10 @@ c10::Device open_device(std::string_view name);
 /// "float32", "bfloat16" or "float16"; the last one not on the CPU.
 /// Throws:  BadInput for any other.
 at::ScalarType data_type(std::string_view name, c10::Device device);
+
+/// The type of mixed precision by that name; none for an empty one.
+/// Throws:  BadInput for any other name.
+std::optional<at::ScalarType> autocast_type(std::string_view name);
 
 /// The name that data_type() reads.
 std::string_view data_type_name(at::ScalarType type);

@@ -55,8 +55,9 @@ void add_arguments(CLI::App& command, PlanOptions& options) {
 
 /// A profiled step has its model; options of one beside it would be ignored.
 void check_model_is_open(const CLI::App& command) {
-  for (const auto* name : {"--model", "--batch", "--image-size", "--sequence", "--layers",
-                           "--device", "--dtype", "--data", "--seed", "--grads", "--threads"}) {
+  for (const auto* name :
+       {"--model", "--batch", "--image-size", "--sequence", "--layers", "--device", "--dtype",
+        "--autocast", "--channels-last", "--data", "--seed", "--grads", "--threads"}) {
     if (command.count(name) == 0) continue;
     reject("--graph", "option beside it", name,
            fmt::format("none that speaks of a model. Leave {} or --graph out.", name));

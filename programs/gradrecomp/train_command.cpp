@@ -58,7 +58,7 @@ class Trainee {
     if (!region_ || !region_->last_step().profiled) {
       peak_bytes_ = std::max(peak_bytes_, step.measured_peak_bytes);
     }
-    optimizer_.step();
+    if (workload_.gradient_scale().unscale(workload_.parameters())) optimizer_.step();
     return step.loss.item<float>();
   }
 

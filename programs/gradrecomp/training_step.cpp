@@ -28,7 +28,7 @@ TrainingStep run_training_step(Workload& workload, Region* region, std::uint64_t
   const auto start = Clock::now();
   {
     auto loss = workload.loss(region);
-    loss.backward();
+    workload.gradient_scale().backward(loss);
     step.loss = loss.detach();
   }
   finish_work(workload.device());

@@ -6,6 +6,7 @@
 #include <cmath>
 #include <utility>
 
+#include "autocast.h"
 #include "bad_input.h"
 #include "device.h"
 
@@ -17,6 +18,7 @@ constexpr std::int64_t kDefaultSequence = 128;
 constexpr std::int64_t kLeastImageSize = 32;
 constexpr std::int64_t kPatchSize = 16;
 constexpr std::int64_t kLongestSequence = 512;
+constexpr double kFirstScale = 65536;  // of gradients in half precision
 
 [[noreturn]] void not_for(const WorkloadOptions& options, std::string_view option,
                           std::string_view models) {
@@ -49,6 +51,11 @@ void check_layers(const WorkloadOptions& options, const ModelEntry& entry) {
 /// Fills in what depends on the model, and refuses what does not apply to it.
 WorkloadOptions completed(WorkloadOptions options, const ModelEntry& entry) {
   const bool text = entry.family == ModelFamily::bert;
+  if (text && options.channels_last) not_for(options, "--channels-last", "a ResNet or ViT");
+  if (!options.autocast.empty() && options.dtype != "float32") {
+    reject("--autocast", "dtype", options.dtype,
+           "float32, which autocast casts from. Leave --dtype out.");
+  }
   if (text && options.image_size) not_for(options, "--image-size", "a ResNet or ViT");
   if (!text && options.sequence) not_for(options, "--sequence", "a BERT");
   if (options.layers && entry.num_layers == 0) not_for(options, "--layers", "a BERT or ViT");
@@ -85,6 +92,10 @@ void move(const torch::Tensor& tensor, c10::Device device, at::ScalarType type) 
   tensor.set_data(tensor.to(device, tensor.is_floating_point() ? type : tensor.scalar_type()));
 }
 
+torch::Tensor with_channels_last(const torch::Tensor& tensor) {
+  return tensor.dim() == 4 ? tensor.contiguous(at::MemoryFormat::ChannelsLast) : tensor;
+}
+
 }  // namespace
 
 Workload::Workload(const WorkloadOptions& options)
@@ -92,6 +103,8 @@ Workload::Workload(const WorkloadOptions& options)
       entry_(find_model(options.model)),
       device_(open_device(options.device)),
       type_(data_type(options.dtype, device_)),
+      autocast_type_(autocast_type(options.autocast)),
+      gradient_scale_(autocast_type_ == at::kHalf ? kFirstScale : 1),
       batches_(batches_of(options_, entry_.family)) {
   model_ = seeded_model(options_, entry_);
   move_to_device();
@@ -105,6 +118,9 @@ void Workload::move_to_device() {
   buffers_ = model_.module->buffers();
   for (const auto& tensor : parameters_) move(tensor, device_, type_);
   for (const auto& tensor : buffers_) move(tensor, device_, type_);
+  for (const auto& tensor : parameters_) {
+    if (options_.channels_last) tensor.set_data(with_channels_last(tensor));
+  }
   model_.module->train();
 }
 
@@ -128,6 +144,7 @@ void Workload::load_batch(std::int64_t index) {
   target_ = batch.target.to(device_);
   input_ =
       batch.input.is_floating_point() ? batch.input.to(device_, type_) : batch.input.to(device_);
+  if (options_.channels_last) input_ = with_channels_last(input_);
   if (!embeddings_) return;
   torch::manual_seed(options_.seed);
   input_ = embeddings_->forward(input_);
@@ -143,10 +160,18 @@ torch::Tensor Workload::forward() const {
 }
 
 torch::Tensor Workload::loss(Region* region) {
+  const Autocast autocast(device_, autocast_type_);
   auto output = region != nullptr ? region->run([&] { return forward(); }) : forward();
   if (reads_text()) output = output.matmul(projection_).view({-1, kNumBytes});
   // Half precision loses the loss's digits; float32 is left as it is.
   return torch::nn::functional::cross_entropy(output.to(torch::kFloat), target_);
+}
+
+/// "float32", "float32 autocast to bfloat16, channels last"
+std::string Workload::type_description() const {
+  std::string text(data_type_name(type_));
+  if (autocast_type_) text += fmt::format(" autocast to {}", data_type_name(*autocast_type_));
+  return text + (options_.channels_last ? ", channels last" : "");
 }
 
 std::string Workload::description() const {
@@ -156,7 +181,7 @@ std::string Workload::description() const {
                           ? std::string()
                           : fmt::format(" of {} layers", *options_.layers);
   return fmt::format("{}{}, batch {}, {}, {} on {}, input: {}", options_.model, layers,
-                     options_.batch, size, data_type_name(type_), options_.device,
+                     options_.batch, size, type_description(), options_.device,
                      options_.data.empty() ? "random" : options_.data);
 }
 

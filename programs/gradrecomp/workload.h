@@ -8,6 +8,7 @@
 #include <vector>
 
 #include "batches.h"
+#include "gradient_scale.h"
 #include "gradrecomp/region/region.h"
 #include "model_catalog.h"
 
@@ -22,7 +23,9 @@ struct WorkloadOptions {
   std::optional<std::int64_t> layers = {};      ///< fewer encoder layers
   std::string device = "cpu";
   std::string dtype = "float32";
-  std::string data = {};  ///< empty: random input
+  std::string autocast = {};   ///< type of mixed precision; empty: none
+  bool channels_last = false;  ///< images in NHWC
+  std::string data = {};       ///< empty: random input
   std::uint64_t seed = 0;
 };
 
@@ -38,6 +41,8 @@ class Workload {
 
   [[nodiscard]] const std::vector<torch::Tensor>& parameters() const { return parameters_; }
   [[nodiscard]] const std::vector<torch::Tensor>& buffers() const { return buffers_; }
+  /// Of half precision under autocast; else none.
+  [[nodiscard]] GradientScale& gradient_scale() { return gradient_scale_; }
   [[nodiscard]] const WorkloadOptions& options() const { return options_; }
   [[nodiscard]] c10::Device device() const { return device_; }
   [[nodiscard]] bool reads_text() const { return entry_.family == ModelFamily::bert; }
@@ -49,11 +54,14 @@ class Workload {
   void make_projection();
   void split_off_embeddings();
   torch::Tensor forward() const;
+  [[nodiscard]] std::string type_description() const;
 
   WorkloadOptions options_;
   ModelEntry entry_;
   c10::Device device_;
   at::ScalarType type_;
+  std::optional<at::ScalarType> autocast_type_;
+  GradientScale gradient_scale_;
   Model model_;
   Batches batches_;
   std::optional<models::Stage> embeddings_;  // run outside the measured step

@@ -2,6 +2,8 @@
 
 #include <torch/torch.h>
 
+#include <limits>
+
 #include "gradients.h"
 #include "programs/expect_bad_input.h"
 #include "programs/temporary_file.h"
@@ -63,6 +65,36 @@ TEST(Workload, KeepsCountersWholeInHalfPrecision) {
   }
 }
 
+TEST(Workload, AutocastCastsInsideAndLeavesWeightsAsTheyAre) {
+  Workload workload({.model = "resnet18",
+                     .batch = 2,
+                     .image_size = 64,
+                     .autocast = "float16",
+                     .channels_last = true});
+  const auto loss = workload.loss(nullptr);
+  EXPECT_EQ(loss.scalar_type(), torch::kFloat);
+  workload.gradient_scale().backward(loss);
+  const auto scaled = workload.parameters().back().grad().clone();
+  ASSERT_TRUE(workload.gradient_scale().unscale(workload.parameters()));
+  EXPECT_TRUE(scaled.equal(workload.parameters().back().grad() * 65536));
+  for (const auto& parameter : workload.parameters()) {
+    EXPECT_EQ(parameter.scalar_type(), torch::kFloat);
+    EXPECT_TRUE(parameter.dim() != 4 || parameter.is_contiguous(at::MemoryFormat::ChannelsLast));
+  }
+}
+
+TEST(GradientScale, LeavesOutAStepThatOverflowsAndGoesOnSmaller) {
+  auto weight = torch::ones({2}).requires_grad_();
+  GradientScale scale(1024);
+  scale.backward((weight * std::numeric_limits<float>::max()).sum());
+  EXPECT_FALSE(scale.unscale({weight}));
+  EXPECT_EQ(scale.scale(), 512);
+  weight.mutable_grad() = torch::Tensor();
+  scale.backward((weight * 3).sum());
+  EXPECT_TRUE(scale.unscale({weight}));
+  EXPECT_TRUE(weight.grad().equal(torch::full({2}, 3.0)));
+}
+
 TEST(Workload, RefusesOptionsOfOtherModels) {
   expect_bad_input([] { Workload({.model = "vgg16"}); },
                    "--model: name is vgg16, but must be one of resnet18, ");
@@ -71,6 +103,8 @@ TEST(Workload, RefusesOptionsOfOtherModels) {
   expect_bad_input([] { Workload({.model = "vit-b16", .sequence = 8}); }, "but must be a BERT.");
   expect_bad_input([] { Workload({.model = "resnet18", .layers = 2}); },
                    "but must be a BERT or ViT.");
+  expect_bad_input([] { Workload({.model = "bert-base", .channels_last = true}); },
+                   "--channels-last: model is bert-base, but must be a ResNet or ViT.");
 }
 
 TEST(Workload, RefusesSizesOutOfRange) {
@@ -83,6 +117,9 @@ TEST(Workload, RefusesSizesOutOfRange) {
   expect_bad_input([] { Workload({.model = "bert-base", .sequence = 513}); },
                    "from 1 to 512 tokens");
   expect_bad_input([] { Workload({.dtype = "float16"}); }, "float32 or bfloat16 on the CPU");
+  expect_bad_input([] { Workload({.autocast = "float32"}); }, "bfloat16 or float16");
+  expect_bad_input([] { Workload({.dtype = "bfloat16", .autocast = "bfloat16"}); },
+                   "which autocast casts from");
 }
 
 }  // namespace
