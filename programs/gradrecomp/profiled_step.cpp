@@ -1,7 +1,6 @@
 #include "profiled_step.h"
 
 #include <cstdint>
-#include <limits>
 
 #include "gradrecomp/region/region.h"
 #include "training_step.h"
@@ -16,9 +15,7 @@ plan::SavedGraph profile_step(Workload& workload, Gradients gradients, Progress&
     run_training_step(workload, nullptr, options.seed);
   }
   progress.show("profiling a step");
-  // A window that ends by its bytes may part an in-place op from what it overwrites, which then has
-  // to be kept. At another batch size it ends elsewhere, and the two graphs differ.
-  Region region({.policy = "keep_all", .window_bytes = std::numeric_limits<std::int64_t>::max()});
+  Region region({.policy = "keep_all"});
   reset_gradients(workload.parameters(), gradients);
   run_training_step(workload, &region, options.seed);
   progress.clear();
