@@ -6,6 +6,7 @@
 #include <algorithm>
 #include <fstream>
 #include <memory>
+#include <optional>
 #include <string>
 #include <vector>
 
@@ -13,7 +14,10 @@
 #include "arm_runner.h"
 #include "bad_input.h"
 #include "bench_report.h"
+#include "byte_size.h"
+#include "device.h"
 #include "given_plan.h"
+#include "memory_cap.h"
 #include "number.h"
 
 namespace gradrecomp::program {
@@ -26,6 +30,7 @@ struct BenchOptions {
   std::string json_path;
   Gradients gradients = Gradients::preallocated;
   std::int64_t num_rounds = 3;
+  std::optional<std::int64_t> cap_bytes;
   bool brief = false;
   bool full = false;
 };
@@ -44,6 +49,8 @@ void add_arguments(CLI::App& command, BenchOptions& options) {
     o.num_rounds = whole_number("--steps", text, {1, kMostRounds});
   });
   add_gradients_argument(command, o.gradients);
+  add_argument(command, "--memory-cap", "Leave tensors only so many bytes of the GPU: 10GiB, ...",
+               [&](const auto& text) { o.cap_bytes = byte_size("--memory-cap", text); });
   add_argument(command, "--json", "File to write one object an arm to",
                [&](const auto& text) { o.json_path = text; });
   command.add_flag("--brief", o.brief, "No table of stages");
@@ -94,6 +101,8 @@ int run_bench(BenchOptions options) {
   }
   parse_arms("--compare", options.compare, options.budget.cost);  // before anything takes time
   auto json = open_json(options.json_path);
+  std::optional<MemoryCap> cap;
+  if (options.cap_bytes) cap.emplace(open_device(options.workload.device), *options.cap_bytes);
   Workload workload(options.workload);
   const auto results = run_arms(workload, options);
   const BenchSetting setting{.workload = workload.options(),

@@ -3,6 +3,7 @@
 #include <algorithm>
 
 #include "gradrecomp/profile/flops.h"
+#include "stream_clock.h"
 
 namespace gradrecomp::profile {
 
@@ -10,6 +11,9 @@ using plan::EventKind;
 using tape::OpId;
 using tape::Tape;
 using tape::ValueId;
+
+StepLog::StepLog() : stream_clock_(std::make_unique<StreamClock>()) {}
+StepLog::~StepLog() = default;
 
 std::shared_ptr<StepLog> StepLog::begin() {
   std::shared_ptr<StepLog> log(new StepLog);
@@ -46,6 +50,7 @@ void StepLog::op_begins(const Tape& tape) {
   flush();
   inside_op_ = {};
   in_op_ = true;
+  op_start_on_stream_ = stream_clock_->now();
   op_start_ = Clock::now();
 }
 
@@ -71,6 +76,8 @@ void StepLog::add_op(const Tape& tape, OpId id, double seconds) {
   op.name = recorded.handle.schema().name();
   op.stage = recorded.stage;
   op.forward_seconds = op.replay_seconds = seconds;
+  on_stream_.push_back(recorded.stream ? OnStream{op_start_on_stream_, stream_clock_->now()}
+                                       : OnStream{});
   const Flops flops = flops_of(recorded, tape);
   op.flops = flops.forward;
   graph_.step_flops += flops.forward + flops.backward;
@@ -156,12 +163,14 @@ void StepLog::freed(const void* pointer, std::size_t /*bytes*/) {
 
 void StepLog::add_replay_seconds(OpId first, const std::vector<double>& seconds) {
   for (std::size_t i = 0; i < seconds.size(); ++i) {
-    if (seconds[i] > 0) graph_.ops[first + i].replay_seconds = seconds[i];
+    const bool on_host = on_stream_[first + i].end < 0;
+    if (seconds[i] > 0 && on_host) graph_.ops[first + i].replay_seconds = seconds[i];
   }
 }
 
 void StepLog::backward_begins(const Tape& tape) {
   backward_start_ = Clock::now();
+  backward_on_stream_.begin = stream_clock_->now();
   replay_seconds_before_backward_ = tape.replay_seconds();
 }
 
@@ -172,6 +181,8 @@ plan::Graph StepLog::finish(const Tape& tape, std::uint64_t signature) {
   finished_ = true;
   const double elapsed = std::chrono::duration<double>(Clock::now() - backward_start_).count();
   backward_seconds_ = elapsed - (tape.replay_seconds() - replay_seconds_before_backward_);
+  backward_on_stream_.end = stream_clock_->now();
+  time_streams();
   graph_.signature = signature;
   graph_.step_seconds = backward_seconds_;
   for (std::size_t i = 0; i < graph_.ops.size(); ++i) {
@@ -184,6 +195,21 @@ plan::Graph StepLog::finish(const Tape& tape, std::uint64_t signature) {
   add_ops(tape);
   add_values(tape);
   return std::move(graph_);
+}
+
+// The only wait for the device in a profiled step. Replays within backward are not told apart
+// there.
+void StepLog::time_streams() {
+  bool any = false;
+  for (std::size_t i = 0; i < graph_.ops.size(); ++i) {
+    const auto [begin, end] = on_stream_[i];
+    if (end < 0) continue;
+    any = true;
+    plan::Op& op = graph_.ops[i];
+    op.forward_seconds = op.replay_seconds = stream_clock_->seconds_between(begin, end);
+  }
+  const auto [begin, end] = backward_on_stream_;
+  if (any) backward_seconds_ = stream_clock_->seconds_between(begin, end);
 }
 
 // A handle means the last content of its storage, and so do the events.

@@ -127,7 +127,7 @@ TEST_F(Cuda, C6StepCapturedInAGraphIsReplayedThreeTimes) {
 }
 #else
 TEST_F(Cuda, C6StepCapturedInAGraphIsReplayedThreeTimes) {
-  GTEST_SKIP() << "built without CUDA's headers or without GRADRECOMP_CUDA";
+  GTEST_SKIP() << "built without CUDA's headers or without GRADRECOMP_CUDA_BACKEND";
 }
 #endif
 

@@ -62,6 +62,7 @@ TEST(Program, RefusesBadInputWithStatus2) {
   expect_refused("bench --json no/such/folder/x.json", "but must be writable");
   expect_refused("bench --max-overhead 0.1 --policy sqrt", "is 2, but must be at most 1");
   expect_refused("bench --policy every-0", "--policy: arm is every-0");
+  expect_refused("bench --memory-cap 1GiB", "--memory-cap: device is cpu, but must be one with memory");
   expect_refused("train --steps 1", "--steps: value is 1");
 }
 

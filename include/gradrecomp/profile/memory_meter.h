@@ -33,8 +33,9 @@ struct DeviceMemory {
   std::int64_t num_failures = 0;       ///< allocations that failed even then
 };
 
-/// Peaks are since the innermost meter began, or since the last reset of the allocator's own. All zero before the device is first used.
-/// Throws: c10::NotImplementedError on a device whose allocator keeps no statistics.
+/// Peaks are since the innermost meter began, or since the last reset of the allocator's own. All
+/// zero before the device is first used. Throws: c10::NotImplementedError on a device whose
+/// allocator keeps no statistics.
 DeviceMemory device_memory(c10::Device device);
 
 /// Measures the peak of a scope. Meters nest: an outer one sees the peaks of those inside it.

@@ -14,6 +14,8 @@
 
 namespace gradrecomp::profile {
 
+class StreamClock;
+
 /// Logs one profiled step, forward and backward, and turns it into the planner's graph.
 ///
 /// What the program allocates besides the tape's values does not depend on the plan, so it is
@@ -23,6 +25,7 @@ class StepLog final : public tape::Observer, public AllocationSink {
  public:
   /// Starts logging, this thread's allocations included.
   static std::shared_ptr<StepLog> begin();
+  ~StepLog() override;
   StepLog(const StepLog&) = delete;
   StepLog& operator=(const StepLog&) = delete;
 
@@ -38,7 +41,8 @@ class StepLog final : public tape::Observer, public AllocationSink {
   /// Looks which values the program has let go of since the last look. Call it before the tape
   /// lets go of values on its own account.
   void look_for_deaths(const tape::Tape& tape);
-  /// Adds what verification measured for the ops from `first` on.
+  /// Adds what verification measured by a host clock for the ops from `first` on. Ops on a stream
+  /// keep the time that they took there.
   void add_replay_seconds(tape::OpId first, const std::vector<double>& seconds);
   /// Position of the stage of that name, added if it is new.
   std::int32_t stage(const std::string& name);
@@ -48,7 +52,7 @@ class StepLog final : public tape::Observer, public AllocationSink {
   plan::Graph finish(const tape::Tape& tape, std::uint64_t signature);
 
  private:
-  StepLog() = default;
+  StepLog();
 
   using Clock = std::chrono::steady_clock;
   struct Block {
@@ -61,11 +65,18 @@ class StepLog final : public tape::Observer, public AllocationSink {
     void add(std::int64_t bytes);
   };
 
+  /// Where a stream was when an op began and when it ended; -1: the op ran on no stream.
+  struct OnStream {
+    std::int32_t begin = -1;
+    std::int32_t end = -1;
+  };
+
   void flush();
   void add_op(const tape::Tape& tape, tape::OpId id, double seconds);
   void mark(plan::EventKind kind, tape::ValueId id);
   void adopt(const tape::Tape& tape, const tape::Op& op, Span& remaining);
   static std::int64_t bytes_of_results(const tape::Op& op, const tape::Tape& tape);
+  void time_streams();
   void resolve_versions(const tape::Tape& tape);
   void add_ops(const tape::Tape& tape);
   void add_values(const tape::Tape& tape);
@@ -83,6 +94,10 @@ class StepLog final : public tape::Observer, public AllocationSink {
   std::vector<tape::ValueId> died_in_op_;
   bool in_op_ = false;
   bool finished_ = false;
+  std::unique_ptr<StreamClock> stream_clock_;
+  std::vector<OnStream> on_stream_;  ///< of each op of the graph
+  OnStream backward_on_stream_;
+  std::int32_t op_start_on_stream_ = -1;
   Clock::time_point op_start_;
   Clock::time_point backward_start_;
   double replay_seconds_before_backward_ = 0;
