@@ -163,8 +163,9 @@ void StepLog::freed(const void* pointer, std::size_t /*bytes*/) {
 
 void StepLog::add_replay_seconds(OpId first, const std::vector<double>& seconds) {
   for (std::size_t i = 0; i < seconds.size(); ++i) {
-    const bool on_host = on_stream_[first + i].end < 0;
-    if (seconds[i] > 0 && on_host) graph_.ops[first + i].replay_seconds = seconds[i];
+    if (seconds[i] <= 0) continue;
+    graph_.ops[first + i].replay_seconds = seconds[i];
+    on_stream_[first + i].is_replay_timed = true;
   }
 }
 
@@ -202,14 +203,15 @@ plan::Graph StepLog::finish(const Tape& tape, std::uint64_t signature) {
 void StepLog::time_streams() {
   bool any = false;
   for (std::size_t i = 0; i < graph_.ops.size(); ++i) {
-    const auto [begin, end] = on_stream_[i];
-    if (end < 0) continue;
+    const OnStream& span = on_stream_[i];
+    if (span.end < 0) continue;
     any = true;
     plan::Op& op = graph_.ops[i];
-    op.forward_seconds = op.replay_seconds = stream_clock_->seconds_between(begin, end);
+    op.forward_seconds = stream_clock_->seconds_between(span.begin, span.end);
+    if (!span.is_replay_timed) op.replay_seconds = op.forward_seconds;
   }
-  const auto [begin, end] = backward_on_stream_;
-  if (any) backward_seconds_ = stream_clock_->seconds_between(begin, end);
+  const OnStream& backward = backward_on_stream_;
+  if (any) backward_seconds_ = stream_clock_->seconds_between(backward.begin, backward.end);
 }
 
 // A handle means the last content of its storage, and so do the events.

@@ -8,7 +8,6 @@
 #include <c10/core/impl/VirtualGuardImpl.h>
 
 #include <algorithm>
-#include <chrono>
 #include <cstring>
 #include <limits>
 #include <mutex>
@@ -16,15 +15,10 @@
 
 #include "gradrecomp/tape/observer.h"
 #include "packed_form.h"
+#include "stopwatch.h"
 
 namespace gradrecomp::tape {
 namespace {
-
-using Clock = std::chrono::steady_clock;
-
-double seconds_since(Clock::time_point start) {
-  return std::chrono::duration<double>(Clock::now() - start).count();
-}
 
 // A region in every step, or a thousand regions, need not repeat what is known of an op.
 bool first_mention(const std::string& names) {
@@ -107,13 +101,13 @@ c10::Storage Sweep::clone(const c10::Storage& storage) {
 
 c10::Storage Sweep::run(ValueId target) {
   const OwnWork own_work;
-  const auto start = Clock::now();
+  Stopwatch stopwatch;  // of the host: waiting for a device here would stall backward
   target_ = target;
   plan_ = tape_.sweep_plan(target);
   collect({target});
   for (std::size_t position = 0; position < ops_.size();) position += execute(position);
   tape_.num_replayed_ops_ += static_cast<std::int64_t>(ops_.size());
-  tape_.replay_seconds_ += seconds_since(start);
+  tape_.replay_seconds_ += stopwatch.seconds();
   const Value& value = tape_.values_[target];
   c10::Storage made = value.hold == Hold::none ? value.temporary : value.storage;
   TORCH_CHECK(made, "Sweep::run: a replay did not make its value. GradRecomp bug, please report.");
@@ -409,13 +403,13 @@ double Sweep::verify_op(OpId id, OpId last) {
   } else {
     try {
       Stack stack;
-      const auto start = Clock::now();
+      Stopwatch stopwatch(op.stream);
       if (op.variant.formula < 0) {
         call(op, stack);
       } else {
         stack.emplace_back(substitute(id, op.variant.formula, {}));
       }
-      seconds = seconds_since(start);
+      seconds = stopwatch.seconds();
       settle(op, stack);
       const bool is_open = op.substitute != nullptr && op.variant.formula < 0;
       if (is_open && has_formula(id, stack.front().toTensor().storage(), seconds)) {
@@ -436,9 +430,9 @@ bool Sweep::has_formula(OpId id, const c10::Storage& by_call, double& seconds) {
   const int count = op.substitute->num_formulas();
   for (int i = 0; i < count; ++i) {
     const int formula = (likely_formula_ + i) % count;
-    const auto start = Clock::now();
+    Stopwatch stopwatch(op.stream);
     const at::Tensor made = substitute(id, formula, {});
-    const double taken = seconds_since(start);
+    const double taken = stopwatch.seconds();
     if (!same_bits(by_call, made.storage())) continue;
     likely_formula_ = formula;
     op.variant.formula = static_cast<std::int8_t>(formula);
@@ -456,9 +450,10 @@ void Sweep::try_followers(OpId id, OpId last) {
     const ValueId residual = tape_.ops_[id + 1].reads[following.residual].value;
     if (!tape_.values_[residual].temporary && !tape_.live_storage(residual)) return;
   }
-  const auto start = Clock::now();
+  Stopwatch stopwatch(tape_.ops_[id].stream);
   const at::Tensor made = substitute(id, tape_.ops_[id].variant.formula, following);
-  trial_ = {id, id + following.count, made.storage(), {}, seconds_since(start)};
+  const double taken = stopwatch.seconds();
+  trial_ = {id, id + following.count, made.storage(), {}, taken};
 }
 
 void Sweep::end_trial(std::vector<double>::iterator seconds) {

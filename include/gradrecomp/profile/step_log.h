@@ -69,6 +69,7 @@ class StepLog final : public tape::Observer, public AllocationSink {
   struct OnStream {
     std::int32_t begin = -1;
     std::int32_t end = -1;
+    bool is_replay_timed = false;
   };
 
   void flush();
