@@ -81,7 +81,7 @@ class Subject {
 
 // Takes a real step under `plan` and returns its peak.
 std::int64_t expect_kept(Subject& subject, const plan::Plan& plan) {
-  Region region({.plan = std::make_shared<const plan::Plan>(plan), .verify = Verify::never});
+  Region region({.plan = std::make_shared<const plan::Plan>(plan)});
   subject.step(&region);
   EXPECT_TRUE(subject.has_plain_gradients()) << "profiled step";
   const auto measured = subject.step(&region);
