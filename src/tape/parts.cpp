@@ -78,6 +78,15 @@ bool is_made_by(const Op& call, const at::Tensor& tensor, const Tape& tape) {
   return std::ranges::find(call.results, id, &Result::value) != call.results.end();
 }
 
+/// Whether what `call` reads is of its input's type or of float32, as kernels take it.
+bool reads_floats(const Op& call) {
+  const auto type = read_of(call, kInput)->geometry.scalar_type();
+  return std::ranges::all_of(call.reads, [&](const Read& read) {
+    const auto own = read.geometry.scalar_type();
+    return own == type || own == c10::ScalarType::Float;
+  });
+}
+
 /// An op for a part of `call`, without reads and results.
 Op part_of(const Op& call) {
   Op part(call.handle, call.keys);
@@ -104,7 +113,7 @@ std::optional<Part> take_application(Op& call, c10::ArrayRef<c10::IValue> return
   const std::array statistics{returns[kMean].toTensor(), returns[kInverseDeviation].toTensor()};
   const auto is_own = [&](const at::Tensor& tensor) { return is_made_by(call, tensor, tape); };
   const bool fits = is_own(result) && std::ranges::all_of(statistics, is_own) &&
-                    substitute->takes(result, statistics.front()) &&
+                    substitute->takes(result, statistics.front()) && reads_floats(call) &&
                     input->geometry.shows_like(Geometry(result));
   if (!fits) return std::nullopt;
 
