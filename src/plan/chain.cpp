@@ -291,7 +291,8 @@ std::vector<ChainPoint> merged(std::vector<ChainPoint> points,
 /// With no more room for replays in its partial plans than they need: most of the time goes there.
 std::vector<ChainPoint> solve(std::span<const Menu* const> menus, const ChainSize& size,
                               const Hopes* hopes) {
-  if (size.max_passes == 0) return Chain<2>(menus, size, hopes).solve();
+  if (size.max_passes == 0) return Chain<1>(menus, size, hopes).solve();
+  if (size.max_passes == 1) return Chain<2>(menus, size, hopes).solve();
   if (size.max_passes <= 2) return Chain<3>(menus, size, hopes).solve();
   return Chain<10>(menus, size, hopes).solve();
 }
