@@ -63,6 +63,20 @@ void make_front(benchmark::State& state, Graph (*model)(), bool nested) {
   state.counters["points"] = static_cast<double>(front.size());
 }
 
+/// The plan of least overhead whose peak is at most some percent of the plain one.
+void make_plan_within(benchmark::State& state) {
+  const Graph graph = hundred_blocks();
+  const auto plain =
+      gradrecomp::plan::simulate(graph, gradrecomp::plan::keep_all(graph)).peak_bytes;
+  Plan plan;
+  for (auto _ : state) {
+    plan = gradrecomp::plan::make_plan(
+        graph, {.max_peak_bytes = plain * state.range(0) / 100, .cost = CostModel::flops});
+  }
+  show(state, graph, plan);
+  state.counters["overhead_percent"] = 100 * plan.predicted_overhead_flops;
+}
+
 }  // namespace
 
 BENCHMARK(simulate)->Unit(benchmark::kMicrosecond);
@@ -81,3 +95,4 @@ BENCHMARK_CAPTURE(make_front, vit_base, vit_base, false)->Unit(benchmark::kMilli
 BENCHMARK_CAPTURE(make_front, resnet_152_nested, resnet_152, true)->Unit(benchmark::kMillisecond);
 BENCHMARK_CAPTURE(make_front, hundred_blocks_nested, hundred_blocks, true)
     ->Unit(benchmark::kMillisecond);
+BENCHMARK(make_plan_within)->Arg(35)->Arg(20)->Arg(12)->Arg(8)->Unit(benchmark::kMillisecond);

@@ -9,6 +9,7 @@
 
 #include "gradrecomp/tape/observer.h"
 #include "sweep.h"
+#include "verification.h"
 
 namespace gradrecomp::tape {
 namespace {
@@ -280,7 +281,9 @@ std::string Tape::describe(ValueId handle) const {
   return text + ", under " + (plan_name_ ? "the plan " + *plan_name_ : "no plan") + ".";
 }
 
-std::vector<double> Tape::verify(OpId first, OpId last) { return Sweep(*this).verify(first, last); }
+std::vector<double> Tape::verify(OpId first, OpId last) {
+  return Verification(*this).run(first, last);
+}
 
 std::vector<Variant> Tape::variants() const {
   std::vector<Variant> variants;

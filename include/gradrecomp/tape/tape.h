@@ -158,6 +158,7 @@ class Tape : public std::enable_shared_from_this<Tape> {
 
  private:
   friend class Sweep;
+  friend class Verification;
 
   ValueId add(const c10::Storage& storage, OpId producer);
   void hold(ValueId id, Hold kind, c10::Storage storage);

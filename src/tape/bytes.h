@@ -1,0 +1,14 @@
+#pragma once
+
+#include <ATen/core/Tensor.h>
+#include <c10/core/Storage.h>
+
+namespace gradrecomp::tape {
+
+/// A tensor over all bytes of `storage`.
+at::Tensor as_bytes(const c10::Storage& storage);
+
+/// Waits for the device that they are on.
+bool same_bits(const c10::Storage& a, const c10::Storage& b);
+
+}  // namespace gradrecomp::tape
