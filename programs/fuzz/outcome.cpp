@@ -1,5 +1,7 @@
 #include "outcome.h"
 
+#include <ATen/Parallel.h>
+
 #include <optional>
 #include <thread>
 
@@ -143,7 +145,10 @@ class Run {
   void on_other_thread() {
     const auto total = loss();  // nodes made elsewhere would change the order of accumulation
     std::exception_ptr failure;
+    const int num_threads = at::get_num_threads();
     std::thread worker([&] {
+      // Each thread has its own number of workers, by which a convolution rounds its sums.
+      at::set_num_threads(num_threads);
       try {
         total.backward();
       } catch (...) {
