@@ -11,6 +11,8 @@ function(gradrecomp_target target)
     target_compile_options(${target} PUBLIC
       "$<$<COMPILE_LANGUAGE:CXX>:-fsanitize=${GRADRECOMP_SANITIZE};-fno-omit-frame-pointer>")
     target_link_options(${target} PUBLIC -fsanitize=${GRADRECOMP_SANITIZE})
+    # GCC takes what a sanitizer puts in for reads of uninitialised optionals.
+    target_compile_options(${target} PRIVATE $<$<COMPILE_LANG_AND_ID:CXX,GNU>:-Wno-maybe-uninitialized>)
   endif()
 endfunction()
 
