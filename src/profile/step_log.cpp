@@ -75,7 +75,9 @@ void StepLog::add_op(const Tape& tape, OpId id, double seconds) {
   plan::Op op;
   op.name = recorded.handle.schema().name();
   op.stage = recorded.stage;
-  op.forward_seconds = op.replay_seconds = seconds;
+  // The seconds of a part are in those of its call.
+  op.forward_seconds = recorded.substitute == nullptr ? seconds : 0;
+  op.replay_seconds = seconds;
   on_stream_.push_back(recorded.stream ? OnStream{op_start_on_stream_, stream_clock_->now()}
                                        : OnStream{});
   const Flops flops = flops_of(recorded, tape);
@@ -207,8 +209,9 @@ void StepLog::time_streams() {
     if (span.end < 0) continue;
     any = true;
     plan::Op& op = graph_.ops[i];
-    op.forward_seconds = stream_clock_->seconds_between(span.begin, span.end);
-    if (!span.is_replay_timed) op.replay_seconds = op.forward_seconds;
+    const double seconds = stream_clock_->seconds_between(span.begin, span.end);
+    if (op.forward_seconds > 0) op.forward_seconds = seconds;  // of parts it is 0
+    if (!span.is_replay_timed) op.replay_seconds = seconds;
   }
   const OnStream& backward = backward_on_stream_;
   if (any) backward_seconds_ = stream_clock_->seconds_between(backward.begin, backward.end);

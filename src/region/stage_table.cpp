@@ -38,6 +38,11 @@ std::vector<std::uint8_t> crosses_stages(const plan::Graph& graph) {
   return crosses;
 }
 
+/// Whether a replay may ever want what `op` makes, so that its time counts.
+bool may_be_replayed(const plan::Graph& graph, const plan::Op& op) {
+  return std::ranges::any_of(op.outputs, [&](plan::Index v) { return !graph.values[v].must_keep; });
+}
+
 }  // namespace
 
 std::vector<StageRow> stage_rows(const plan::Graph& graph, const plan::Plan& plan) {
@@ -47,7 +52,7 @@ std::vector<StageRow> stage_rows(const plan::Graph& graph, const plan::Plan& pla
     StageRow& row = rows[op.stage];
     row.forward_flops += op.flops;
     row.forward_seconds += op.forward_seconds;
-    row.replay_seconds += op.replay_seconds;
+    row.replay_seconds += may_be_replayed(graph, op) ? op.replay_seconds : 0;
   }
   const auto crosses = crosses_stages(graph);
   for (std::size_t i = 0; i < graph.values.size(); ++i) {

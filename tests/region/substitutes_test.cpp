@@ -3,6 +3,7 @@
 #include <torch/torch.h>
 
 #include "gradrecomp/region/region.h"
+#include "gradrecomp/region/stage_table.h"
 #include "support/training.h"
 
 namespace gradrecomp::test {
@@ -154,6 +155,28 @@ TEST(Substitutes, KeptPackedIndicesMakeAReplayOfThePoolingNeedless) {
   const StepReport step = replays_of(make, {.plan = plan});
   EXPECT_EQ(step.num_replayed_ops, dropping.last_step().num_replayed_ops - 1);
   EXPECT_EQ(step.num_substituted_ops, 1);
+}
+
+// The call and its application would count twice, the statistics are never replayed.
+TEST(Substitutes, CountOnceInTheReportOfStages) {
+  const auto program = residual_block(at::kFloat, at::MemoryFormat::Contiguous, 6);
+  Region region({.policy = "drop_all"});
+  train(program, in_region(region, program), 2);
+  const plan::Graph& graph = region.graph();
+  double forward_seconds = 0;
+  double replay_seconds = 0;
+  int num_parts = 0;
+  for (const plan::Op& op : graph.ops) {
+    const bool is_statistics = graph.values[op.outputs.front()].must_keep;
+    forward_seconds += op.forward_seconds;
+    replay_seconds += is_statistics ? 0 : op.replay_seconds;
+    num_parts += op.forward_seconds == 0 ? 1 : 0;
+  }
+  EXPECT_EQ(num_parts, 1);
+  const auto rows = stage_rows(graph, region.plan());
+  ASSERT_EQ(rows.size(), 1);
+  EXPECT_DOUBLE_EQ(rows[0].forward_seconds, forward_seconds);
+  EXPECT_DOUBLE_EQ(rows[0].replay_seconds, replay_seconds);
 }
 
 // What changes layout changes how an op is computed, so nothing verified before is taken for it.
