@@ -21,7 +21,7 @@ namespace {
 
 constexpr Index kMaxEvery = 32;
 constexpr int kNumBuckets = 400;
-constexpr int kNumOpenPointsOnce = 24;   // of plans that replay nothing twice
+constexpr int kNumOpenPointsOnce = 32;   // of plans that replay nothing twice
 constexpr int kNumOpenPoints = 12;       // of nested ones, whose time they are
 constexpr int kNumOpenPointsWithin = 8;  // for a bound in bytes: one plan is wanted, not a front
 constexpr std::int64_t kLeastStep = 1000;
