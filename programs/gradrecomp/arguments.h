@@ -17,8 +17,7 @@ void add_argument(CLI::App& command, const std::string& name, const std::string&
                   std::function<void(const std::string&)> set);
 
 /// Adds --model, --image-size, --sequence, --layers, --device, --dtype, --autocast,
-/// --channels-last,
-/// --data, --seed.
+/// --channels-last, --data, --seed.
 void add_model_arguments(CLI::App& command, WorkloadOptions& options);
 
 /// Adds the same and --batch.

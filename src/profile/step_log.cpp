@@ -200,8 +200,7 @@ plan::Graph StepLog::finish(const Tape& tape, std::uint64_t signature) {
   return std::move(graph_);
 }
 
-// The only wait for the device in a profiled step. Replays within backward are not told apart
-// there.
+// Waits for the device. Replays within backward are not told apart there.
 void StepLog::time_streams() {
   bool any = false;
   for (std::size_t i = 0; i < graph_.ops.size(); ++i) {

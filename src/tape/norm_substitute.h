@@ -16,8 +16,6 @@ class NormSubstitute : public Substitute {
 
   /// Whether this takes calls that made `result` from an input of the same strides.
   [[nodiscard]] virtual bool takes(const at::Tensor& result, const at::Tensor& mean) const = 0;
-  /// Whether it does followers, too.
-  [[nodiscard]] virtual bool has_followers() const = 0;
 
  protected:
   struct Operands {
@@ -45,7 +43,6 @@ class LayerNormSubstitute final : public NormSubstitute {
  public:
   using NormSubstitute::NormSubstitute;
   [[nodiscard]] bool takes(const at::Tensor& result, const at::Tensor& mean) const override;
-  [[nodiscard]] bool has_followers() const override { return false; }
   [[nodiscard]] at::Tensor run(const Op& op, const std::vector<at::Tensor>& tensors, int formula,
                                const Followers& followers) const override;
 };

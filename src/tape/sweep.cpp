@@ -156,6 +156,11 @@ at::Tensor Sweep::substitute(OpId id, int formula, const FollowingOps& following
     const Read& read = addition.reads[following.residual];
     followers.residual = read.geometry.over(input_storage(addition, read));
   }
+  return run_substitute(op, tensors, formula, followers);
+}
+
+at::Tensor Sweep::run_substitute(const Op& op, const std::vector<at::Tensor>& tensors, int formula,
+                                 const Followers& followers) {
   const at::AutoDispatchBelowADInplaceOrView below_autograd;
   const c10::impl::ExcludeDispatchKeyGuard unrecorded(c10::DispatchKey::Fake);
   const StreamScope stream(op.stream);
@@ -173,6 +178,10 @@ void Sweep::execute_call(Op& op) {
 
 void Sweep::call(Op& op, Stack& stack) {
   stack = rebuild_arguments(op);
+  run_call(op, stack);
+}
+
+void Sweep::run_call(Op& op, Stack& stack) {
   const c10::impl::ForceDispatchKeyGuard dispatch_state(op.dispatch_state);
   // Backward runs with grad mode off, and some kernels choose by it (mkldnn_rnn_layer).
   const c10::AutoGradMode grad_mode(true);

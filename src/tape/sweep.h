@@ -36,6 +36,10 @@ class Sweep {
   /// Notes the ops that make `targets` again, and how often each value is read by them.
   void collect(const std::vector<ValueId>& targets);
   void call(Op& op, Stack& stack);
+  [[nodiscard]] Stack rebuild_arguments(Op& op);
+  static void run_call(Op& op, Stack& stack);
+  static at::Tensor run_substitute(const Op& op, const std::vector<at::Tensor>& tensors,
+                                   int formula, const Followers& followers);
   at::Tensor substitute(OpId id, int formula, const FollowingOps& following);
   void settle(const Op& op, const Stack& returns);
   void finish_inputs(const Op& op);
@@ -52,7 +56,6 @@ class Sweep {
   [[nodiscard]] FollowingOps following_in_sweep(std::size_t position) const;
   [[nodiscard]] c10::Storage input_storage(const Op& op, const Read& read);
   [[nodiscard]] c10::Storage written_storage(const Op& op, const Read& read);
-  [[nodiscard]] Stack rebuild_arguments(Op& op);
   static at::Tensor packed(const Op& op, const at::Tensor& output);
   void settle_value(const Op& op, std::size_t position, c10::Storage storage);
   void keep_result(ValueId id, c10::Storage storage);

@@ -38,6 +38,7 @@ class Verification final : private Sweep {
   [[nodiscard]] bool can_run(const Op& op) const;
   double verify_op(OpId id, OpId last);
   bool has_formula(OpId id, const c10::Storage& by_call, double& seconds);
+  bool fits_patterns(Op& op, int formula);
   void try_followers(OpId id, OpId last);
   void end_trial(std::vector<double>::iterator seconds);
   void give_up(const Op& op, const char* reason);

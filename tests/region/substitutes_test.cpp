@@ -179,6 +179,50 @@ TEST(Substitutes, CountOnceInTheReportOfStages) {
   EXPECT_DOUBLE_EQ(rows[0].replay_seconds, replay_seconds);
 }
 
+/// A LayerNorm and an in-place addition, both of which may begin as nothing.
+struct ShiftedNorm {
+  at::Tensor weight = torch::zeros({20});
+  at::Tensor shift = torch::zeros({50, 20});
+  at::Tensor input = torch::randn({50, 20}).requires_grad_();
+
+  [[nodiscard]] at::Tensor gradient(Region* region) const {
+    const auto forward = [this] {
+      auto y = at::layer_norm(input * 3, {20}, weight);
+      return y.add_(shift).sin();
+    };
+    const auto output = region != nullptr ? region->run(forward) : forward();
+    return torch::autograd::grad({output.pow(2).sum()}, {input})[0];
+  }
+
+  /// Steps in one region before and after `change`, the second compared with a plain one.
+  template <typename Change>
+  void expect_exact_after(Change change) const {
+    Region region({.policy = "drop_all"});
+    gradient(&region);
+    change();
+    EXPECT_TRUE(same_bits(gradient(nullptr), gradient(&region)));
+    EXPECT_TRUE(region.last_step().followed_plan);
+    EXPECT_EQ(region.last_step().num_substituted_ops, 1);
+  }
+};
+
+// Of a weight of 0 all formulas have the same bits.
+TEST(Substitutes, StayExactWhenWeightsLeaveTheirFirstValues) {
+  torch::manual_seed(1);
+  const ShiftedNorm norm;
+  norm.expect_exact_after([&] { norm.weight.normal_(); });
+}
+
+// An addition of 0 does nothing; that of the next step does.
+TEST(Substitutes, DoNotLeaveOutWhatFirstDidNothing) {
+  torch::manual_seed(1);
+  const ShiftedNorm norm;
+  norm.expect_exact_after([&] {
+    norm.weight.fill_(1);
+    norm.shift.fill_(0.5);
+  });
+}
+
 // What changes layout changes how an op is computed, so nothing verified before is taken for it.
 TEST(Substitutes, AreVerifiedAnewForAnotherLayout) {
   Region region({.policy = "drop_all"});

@@ -41,8 +41,7 @@ class StepLog final : public tape::Observer, public AllocationSink {
   /// Looks which values the program has let go of since the last look. Call it before the tape
   /// lets go of values on its own account.
   void look_for_deaths(const tape::Tape& tape);
-  /// Adds what verification measured by a host clock for the ops from `first` on. Ops on a stream
-  /// keep the time that they took there.
+  /// Adds what verification measured for the ops from `first` on.
   void add_replay_seconds(tape::OpId first, const std::vector<double>& seconds);
   /// Position of the stage of that name, added if it is new.
   std::int32_t stage(const std::string& name);

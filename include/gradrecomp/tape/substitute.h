@@ -33,6 +33,9 @@ class Substitute {
   /// verification to find, for each op.
   [[nodiscard]] virtual int num_formulas() const = 0;
 
+  /// Whether it does followers, too.
+  [[nodiscard]] virtual bool has_followers() const { return false; }
+
   /// The result, with `followers` done. `tensors` are the op's reads, in their order.
   [[nodiscard]] virtual at::Tensor run(const Op& op, const std::vector<at::Tensor>& tensors,
                                        int formula, const Followers& followers) const = 0;
