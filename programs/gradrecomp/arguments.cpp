@@ -87,6 +87,9 @@ void add_budget_arguments(CLI::App& command, Options& options) {
   add_argument(command, "--substitutes",
                "on or off: replay normalisations from their kept statistics (on)",
                [&](const auto& text) { o.substitutes = is_on("--substitutes", text); });
+  add_argument(command, "--offload",
+               "on or off: kept activations may go to host memory and back (off)",
+               [&](const auto& text) { o.offload = is_on("--offload", text); });
 }
 
 void add_gradients_argument(CLI::App& command, Gradients& gradients) {

@@ -23,7 +23,7 @@ void add_model_arguments(CLI::App& command, WorkloadOptions& options);
 /// Adds the same and --batch.
 void add_workload_arguments(CLI::App& command, WorkloadOptions& options);
 
-/// Adds --max-overhead, --max-peak, --cost, --policy and --substitutes.
+/// Adds --max-overhead, --max-peak, --cost, --policy, --substitutes and --offload.
 void add_budget_arguments(CLI::App& command, Options& options);
 
 /// Adds --grads.

@@ -81,7 +81,10 @@ std::vector<ArmResult> run_arms(Workload& workload, const BenchOptions& options)
                     .seed = options.workload.seed},
                    progress);
   auto compared = parse_arms("--compare", options.compare, options.budget.cost);
-  for (Arm& arm : compared) arm.options.substitutes = options.budget.substitutes;
+  for (Arm& arm : compared) {
+    arm.options.substitutes = options.budget.substitutes;
+    arm.options.offload = options.budget.offload;
+  }
   std::vector<ArmResult> results(1);
   for (const Arm& arm : arms_to_run(compared, main_arm(options.budget))) {
     results.push_back(runner.run(arm));

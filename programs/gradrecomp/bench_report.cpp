@@ -55,6 +55,17 @@ ReportTable::Row row_of(const BenchSetting& setting, const ArmResult& result,
           fmt::format("{:.0f}", 1e3 * plan.planning_seconds)};
 }
 
+std::string offloads(const std::vector<ArmResult>& results) {
+  std::string text;
+  for (const ArmResult& result : results) {
+    if (result.last_step.offloaded_bytes == 0) continue;
+    text += fmt::format("Arm {}: {} MiB a step went to host memory, planned stall {}.\n", result.arm,
+                        mebibytes(result.last_step.offloaded_bytes),
+                        percent(result.plan.predicted_stall));
+  }
+  return text;
+}
+
 std::string warnings(const std::vector<ArmResult>& results) {
   std::string text;
   if (!results.front().bitwise_equal) {
@@ -91,6 +102,8 @@ Json json_of(const BenchSetting& setting, const ArmResult& result, std::int64_t 
             {"num_substituted_ops", result.last_step.num_substituted_ops},
             {"predicted_replayed_ops", result.plan.num_replayed_ops},
             {"predicted_overhead_seconds", result.plan.predicted_overhead_seconds},
+            {"offloaded_bytes", result.last_step.offloaded_bytes},
+            {"predicted_stall", result.plan.predicted_stall},
             {"overhead_wall_low", result.time_ratio.low - 1},
             {"overhead_wall_high", result.time_ratio.high - 1},
             {"plain_to_plain", result.plain_ratio.median - 1},
@@ -126,7 +139,7 @@ std::string bench_table(const BenchSetting& setting, const std::vector<ArmResult
                      "plan ms"});
   const auto plain_peak_bytes = results.front().measured_peak_bytes;
   for (const ArmResult& result : results) table.add(row_of(setting, result, plain_peak_bytes));
-  return head(setting) + table.text() + warnings(results);
+  return head(setting) + table.text() + offloads(results) + warnings(results);
 }
 
 void write_json(std::ostream& out, const BenchSetting& setting,

@@ -5,18 +5,21 @@
 #include <stdexcept>
 #include <utility>
 
+#include "device.h"
 #include "gradrecomp/plan/policies.h"
 #include "gradrecomp/plan/solver.h"
+#include "gradrecomp/profile/host_link.h"
 
 namespace gradrecomp::program {
 namespace {
 
-plan::Request request_of(const Options& budget) {
+plan::Request request_of(const Options& budget, const std::string& device) {
   plan::Request request{
       .max_peak_bytes = budget.max_peak_bytes, .cost = budget.cost, .policy = budget.policy};
   if (budget.policy.empty() && !budget.max_peak_bytes) {
     request.max_overhead = budget.max_overhead.value_or(0.05);
   }
+  if (budget.offload) request.host_link = profile::measured_host_link(open_device(device));
   return request;
 }
 
@@ -39,7 +42,7 @@ Study make_study(plan::SavedGraph step, const Options& budget,
   study.cost = budget.cost;
   const auto& graph = study.step.graph;
   progress.show("planning for the budget");
-  study.chosen = plan::make_plan(graph, request_of(budget));
+  study.chosen = plan::make_plan(graph, request_of(budget, study.step.origin.device));
   for (const auto& policy : policies) {
     study.policies.push_back(plan::make_plan(graph, {.cost = budget.cost, .policy = policy}));
   }

@@ -41,6 +41,10 @@ std::string Plan::brief_report() const {
        << " of plain), overhead " << spelled_percent(predicted_overhead_seconds) << " in seconds, "
        << spelled_percent(predicted_overhead_flops) << " in FLOPs, " << num_replayed_ops
        << " replayed ops";
+  if (!offloads.empty()) {
+    text << ", " << spelled_bytes(offloaded_bytes) << " to host memory and back, stalls "
+         << spelled_percent(predicted_stall);
+  }
   if (proven_peak_bytes > 0) {
     text << "; proven: no plan below " << spelled_bytes(proven_peak_bytes)
          << " at this overhead, nor below " << spelled_percent(proven_overhead)
@@ -53,12 +57,16 @@ std::string Plan::brief_report() const {
 Plan predict(const Graph& graph, Plan plan) {
   Simulator simulator(graph);
   const Pricing pricing(graph, plan.cost);
-  const Simulation result = simulator.run(plan.keep, plan.sweeps);
+  const Simulation result = simulator.run(plan.keep, plan.sweeps, plan.offloads);
   plan.predicted_peak_bytes = result.peak_bytes;
   plan.predicted_plain_peak_bytes = simulator.run(keep_all(graph)).peak_bytes;
   plan.predicted_overhead_seconds = pricing.seconds_ratio(result.replay_seconds);
   plan.predicted_overhead_flops = pricing.flops_ratio(result.replay_flops);
   plan.num_replayed_ops = result.num_replayed_ops;
+  plan.offloaded_bytes = 0;
+  for (const Offload& offload : plan.offloads) {
+    plan.offloaded_bytes += graph.values[offload.value].bytes;
+  }
   return plan;
 }
 

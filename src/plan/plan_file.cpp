@@ -30,11 +30,20 @@ Json json_of_sweeps(const std::vector<Sweep>& sweeps) {
   return list;
 }
 
+Json json_of_offloads(const std::vector<Offload>& offloads) {
+  Json list = Json::array();
+  for (const auto& [value, leaves_after, returns_at] : offloads) {
+    list.push_back({{"value", value}, {"leaves_after", leaves_after}, {"returns_at", returns_at}});
+  }
+  return list;
+}
+
 Json document(const SavedPlan& saved) {
   // A member more in Plan does not compile here, so that none is forgotten.
-  const auto& [policy, keep, sweeps, signature, cost, feasible, peak_bytes, plain_peak_bytes,
-               overhead_seconds, overhead_flops, num_replayed_ops, proven_peak_bytes,
-               proven_overhead, planning_seconds] = saved.plan;
+  const auto& [policy, keep, sweeps, offloads, signature, cost, feasible, peak_bytes,
+               plain_peak_bytes, overhead_seconds, overhead_flops, num_replayed_ops,
+               offloaded_bytes, stall, proven_peak_bytes, proven_overhead, planning_seconds] =
+      saved.plan;
   static_cast<void>(planning_seconds);  // of the run that planned, not of the plan
   return {{"format", kFormat},
           {"version", kVersion},
@@ -48,22 +57,27 @@ Json document(const SavedPlan& saved) {
             {"plain_peak_bytes", plain_peak_bytes},
             {"overhead_seconds", json_of(overhead_seconds)},
             {"overhead_flops", json_of(overhead_flops)},
-            {"num_replayed_ops", num_replayed_ops}}},
+            {"num_replayed_ops", num_replayed_ops},
+            {"offloaded_bytes", offloaded_bytes},
+            {"stall", json_of(stall)}}},
           {"proven", {{"peak_bytes", proven_peak_bytes}, {"overhead", json_of(proven_overhead)}}},
           {"num_values", keep.size()},
           {"kept", kept_values(keep)},
-          {"sweeps", json_of_sweeps(sweeps)}};
+          {"sweeps", json_of_sweeps(sweeps)},
+          {"offloads", json_of_offloads(offloads)}};
 }
 
 void read_predictions(const Field& file, Plan& plan) {
   const auto predicted = file["predicted"];
-  predicted.expect_members(
-      {"peak_bytes", "plain_peak_bytes", "overhead_seconds", "overhead_flops", "num_replayed_ops"});
+  predicted.expect_members({"peak_bytes", "plain_peak_bytes", "overhead_seconds", "overhead_flops",
+                            "num_replayed_ops", "offloaded_bytes", "stall"});
   plan.predicted_peak_bytes = predicted["peak_bytes"].whole();
   plan.predicted_plain_peak_bytes = predicted["plain_peak_bytes"].whole();
   plan.predicted_overhead_seconds = predicted["overhead_seconds"].amount();
   plan.predicted_overhead_flops = predicted["overhead_flops"].amount();
   plan.num_replayed_ops = predicted["num_replayed_ops"].whole();
+  plan.offloaded_bytes = predicted["offloaded_bytes"].whole();
+  plan.predicted_stall = predicted["stall"].amount();
   const auto proven = file["proven"];
   proven.expect_members({"peak_bytes", "overhead"});
   plan.proven_peak_bytes = proven["peak_bytes"].whole();
@@ -82,11 +96,25 @@ void read_sweeps(const Field& list, Plan& plan) {
   }
 }
 
+void read_offloads(const Field& list, Plan& plan) {
+  const auto num_values = static_cast<Index>(plan.keep.size());
+  Index least = 0;
+  for (std::size_t i = 0; i < list.size(); ++i) {
+    const auto offload = list[i];
+    offload.expect_members({"value", "leaves_after", "returns_at"});
+    const Index value = offload["value"].index(least, num_values);
+    plan.offloads.push_back({value, offload["leaves_after"].index(0, kMostValues),
+                             offload["returns_at"].index(-1, num_values)});
+    least = value + 1;
+  }
+}
+
 void read_values(const Field& file, Plan& plan) {
   const Index num_values = file["num_values"].index(0, kMostValues + 1);
   plan.keep.assign(static_cast<std::size_t>(num_values), 0);
   for (const Index v : file["kept"].ascending_indices(num_values)) plan.keep[v] = 1;
   read_sweeps(file["sweeps"], plan);
+  read_offloads(file["offloads"], plan);
 }
 
 SavedPlan read_plan(const Source& source, std::string_view text) {
@@ -94,7 +122,7 @@ SavedPlan read_plan(const Source& source, std::string_view text) {
   const Field file(source, json);
   file.expect_format(kFormat, kVersion);
   file.expect_members({"format", "version", "origin", "signature", "policy", "cost", "feasible",
-                       "predicted", "proven", "num_values", "kept", "sweeps"});
+                       "predicted", "proven", "num_values", "kept", "sweeps", "offloads"});
   SavedPlan saved;
   saved.origin = origin_of(file["origin"]);
   saved.plan.signature = file["signature"].signature();

@@ -37,6 +37,11 @@
 // value with handles that is not listed is replayed again when it is demanded, and a block boundary
 // that autograd never saved can be listed. Demands that are not listed follow the rule above.
 //
+// Offload. A kept value may leave for host memory when an op of the forward pass has ended, and then
+// counts only as long as the program owns it. It comes back, for as long as it is wanted, at the
+// start of a sweep that reads it, at its own demand, or at the demand of the value that its plan
+// names, ahead of what that demand replays; unless the program owns it at that moment.
+//
 // Release. The last handle frees a cached value, wanted or not, unless a sweep lists it: then it
 // stays as long as it is wanted. wanted(v) falls by one; at zero a held value is let go, a listed
 // one freed, and the producer of a dropped value stops being wanted once none of its dropped
@@ -53,6 +58,8 @@ void clear(Timeline& timeline) {
   timeline.held.clear();
   timeline.replayed_ops.clear();
   timeline.replay_events.clear();
+  timeline.returned_values.clear();
+  timeline.return_events.clear();
 }
 
 }  // namespace
@@ -96,7 +103,7 @@ std::span<const Index> Simulator::outputs(Index op) const {
 
 bool Simulator::live(Index v) const {
   const ValueState& s = state_[v];
-  return s.owned || s.held || s.cached || values_[v].producer < 0;
+  return s.owned || (s.held && !s.away) || s.cached || values_[v].producer < 0;
 }
 
 Simulation Simulator::run(std::span<const std::uint8_t> keep) { return run(keep, {}); }
@@ -106,16 +113,39 @@ Simulation Simulator::run(std::span<const std::uint8_t> keep, Timeline& timeline
 }
 
 Simulation Simulator::run(std::span<const std::uint8_t> keep, std::span<const Sweep> sweeps) {
-  check(sweeps);
-  sweeps_ = sweeps;
-  return run_events<false>(keep, nullptr);
+  return run(keep, sweeps, std::span<const Offload>());
 }
 
 Simulation Simulator::run(std::span<const std::uint8_t> keep, std::span<const Sweep> sweeps,
                           Timeline& timeline) {
+  return run(keep, sweeps, {}, timeline);
+}
+
+Simulation Simulator::run(std::span<const std::uint8_t> keep, std::span<const Sweep> sweeps,
+                          std::span<const Offload> offloads) {
+  prepare(keep, sweeps, offloads);
+  return run_events<false>(keep, nullptr);
+}
+
+Simulation Simulator::run(std::span<const std::uint8_t> keep, std::span<const Sweep> sweeps,
+                          std::span<const Offload> offloads, Timeline& timeline) {
+  prepare(keep, sweeps, offloads);
+  return run_events<true>(keep, &timeline);
+}
+
+void Simulator::prepare(std::span<const std::uint8_t> keep, std::span<const Sweep> sweeps,
+                        std::span<const Offload> offloads) {
+  if (keep.size() != values_.size()) {
+    raise({"simulate", "keep.size()", spelled(keep.size()), "the number of values of the graph",
+           "Pass one entry per value, here " + spelled(values_.size())});
+  }
   check(sweeps);
   sweeps_ = sweeps;
-  return run_events<true>(keep, &timeline);
+  check(offloads, keep);
+  leaving_.assign(offloads.begin(), offloads.end());
+  returning_ = leaving_;
+  std::ranges::stable_sort(leaving_, {}, &Offload::leaves_after);
+  std::ranges::stable_sort(returning_, {}, &Offload::returns_at);
 }
 
 void Simulator::check(std::span<const Sweep> sweeps) const {
@@ -125,6 +155,31 @@ void Simulator::check(std::span<const Sweep> sweeps) const {
     Index last_cached = -1;
     for (const Index v : sweep.cached) {
       check_value(v, std::exchange(last_cached, v), "a value cached by a sweep");
+    }
+  }
+}
+
+void Simulator::check(std::span<const Offload> offloads,
+                      std::span<const std::uint8_t> keep) const {
+  const auto num_values = static_cast<Index>(values_.size());
+  const auto num_ops = static_cast<Index>(ops_.size());
+  Index last = -1;
+  for (const auto& [value, leaves_after, returns_at] : offloads) {
+    check_value(value, std::exchange(last, value), "an offloaded value");
+    const Index producer = values_[value].producer;
+    if (producer < 0 || values_[value].must_keep || keep[value] == 0) {
+      raise({"simulate", "an offloaded value", spelled(value),
+             "one that an op makes, that can be replayed and that the plan keeps",
+             "Offload nothing else"});
+    }
+    if (leaves_after < producer || leaves_after >= num_ops) {
+      raise({"simulate", "leaves_after of value " + std::to_string(value), spelled(leaves_after),
+             "an op from its own, " + spelled(producer) + ", on",
+             "Pass the graph that the plan was made for"});
+    }
+    if (returns_at < -1 || returns_at >= num_values) {
+      raise({"simulate", "returns_at of value " + std::to_string(value), spelled(returns_at),
+             "-1 or a value", "Pass the graph that the plan was made for"});
     }
   }
 }
@@ -140,10 +195,6 @@ void Simulator::check_value(Index v, Index previous, const char* name) const {
 
 template <bool record>
 Simulation Simulator::run_events(std::span<const std::uint8_t> keep, Timeline* timeline) {
-  if (keep.size() != values_.size()) {
-    raise({"simulate", "keep.size()", spelled(keep.size()), "the number of values of the graph",
-           "Pass one entry per value, here " + spelled(values_.size())});
-  }
   reset();
   timeline_ = timeline;
   if constexpr (record) clear(*timeline);
@@ -190,6 +241,7 @@ void Simulator::reset() {
   std::ranges::fill(op_wanted_, 0);
   std::ranges::fill(op_needed_, 0);
   live_bytes_ = 0;
+  num_left_ = 0;
   result_ = {};
   in_listed_sweep_ = false;
 }
@@ -211,6 +263,32 @@ void Simulator::run_op(Index op, std::span<const std::uint8_t> keep) {
     state_[w].owned = true;
     state_[w].held = values_[w].must_keep || (keep[w] != 0 && values_[w].last_version);
   }
+  for (; num_left_ < leaving_.size() && leaving_[num_left_].leaves_after <= op; ++num_left_) {
+    leave(leaving_[num_left_].value);
+  }
+}
+
+void Simulator::leave(Index v) {
+  state_[v].away = true;
+  if (!state_[v].owned) live_bytes_ -= values_[v].bytes;
+}
+
+void Simulator::bring_back(Index v) {
+  ValueState& s = state_[v];
+  s.away = false;
+  live_bytes_ += values_[v].bytes;
+  touch(live_bytes_);
+  if (timeline_ == nullptr) return;
+  timeline_->returned_values.push_back(v);
+  timeline_->return_events.push_back(event_);
+}
+
+void Simulator::bring_back_at(Index target) {
+  const auto due = std::ranges::equal_range(returning_, target, {}, &Offload::returns_at);
+  for (const Offload& offload : due) {
+    const ValueState& s = state_[offload.value];
+    if (s.held && s.away && !s.owned) bring_back(offload.value);
+  }
 }
 
 /// The storage of `v` goes over to the next content; a snapshot keeps this one in a clone.
@@ -223,7 +301,7 @@ void Simulator::overwrite(Index v) {
 void Simulator::end_ownership(Index v) {
   if (!state_[v].owned) return;
   state_[v].owned = false;
-  if (!state_[v].held) live_bytes_ -= values_[v].bytes;
+  if (!state_[v].held || state_[v].away) live_bytes_ -= values_[v].bytes;
 }
 
 void Simulator::seal() {
@@ -253,7 +331,7 @@ bool Simulator::wants_replay(Index op) const {
 
 void Simulator::let_go(Index v) {
   state_[v].held = false;
-  if (!state_[v].owned) live_bytes_ -= values_[v].bytes;
+  if (!state_[v].owned && !state_[v].away) live_bytes_ -= values_[v].bytes;
 }
 
 void Simulator::release(Index v) {
@@ -286,15 +364,16 @@ void Simulator::lower_wanted(Index first) {
 
 std::vector<Sweep> Simulator::defer(std::span<const std::uint8_t> keep,
                                     std::span<const Index> cached_from) {
+  prepare(keep, {}, {});
   cached_from_ = cached_from;
   deferring_.clear();
-  sweeps_ = {};
   run_events<false>(keep, nullptr);
   cached_from_ = {};
   return std::exchange(deferring_, {});
 }
 
 void Simulator::demand(Index target) {
+  if (!returning_.empty()) bring_back_at(target);
   if (live(target)) return;
   if (!cached_from_.empty()) {
     note_deferring(target);
@@ -343,6 +422,9 @@ const Sweep* Simulator::listed_sweep(Index target) const {
 void Simulator::replay_closure(Index target) {
   find_closure(target);
   std::ranges::sort(closure_);
+  for (const Index v : away_) {
+    if (state_[v].away) bring_back(v);
+  }
   for (const Index op : closure_) {
     for (const Index u : inputs(op)) ++state_[u].uses;
   }
@@ -355,10 +437,15 @@ void Simulator::replay_closure(Index target) {
 
 void Simulator::find_closure(Index target) {
   closure_.clear();
+  away_.clear();
   stack_.assign(1, target);
   while (!stack_.empty()) {
     const Index v = stack_.back();
     stack_.pop_back();
+    if (state_[v].held) {
+      away_.push_back(v);
+      continue;
+    }
     if (values_[v].must_keep) {
       throw std::logic_error("simulate: value " + std::to_string(v) +
                              " cannot be replayed and is gone; GradRecomp bug, please report");
@@ -404,7 +491,7 @@ void Simulator::prepare_in_place(Index op) {
 
 void Simulator::settle_output(Index v, Index target) {
   ValueState& s = state_[v];
-  const bool duplicate = live(v);
+  const bool duplicate = live(v) || s.held;
   if (!duplicate) cache(v, target);
   s.made = !duplicate && (s.cached || s.uses > 0 || v == target);
   if (!s.made) live_bytes_ -= values_[v].bytes;
@@ -429,8 +516,8 @@ Simulation simulate(const Graph& graph, std::span<const std::uint8_t> keep) {
 }
 
 Simulation simulate(const Graph& graph, std::span<const std::uint8_t> keep,
-                    std::span<const Sweep> sweeps) {
-  return Simulator(graph).run(keep, sweeps);
+                    std::span<const Sweep> sweeps, std::span<const Offload> offloads) {
+  return Simulator(graph).run(keep, sweeps, offloads);
 }
 
 Simulation simulate(const Graph& graph, std::span<const std::uint8_t> keep,

@@ -13,6 +13,7 @@
 #include "bound.h"
 #include "error.h"
 #include "falling.h"
+#include "offload_search.h"
 #include "search.h"
 
 namespace gradrecomp::plan {
@@ -48,6 +49,16 @@ void check_budgets(const Request& request) {
     raise({"make_plan", "max_peak_bytes", spelled(*request.max_peak_bytes), "above 0",
            "Pass the bytes that activations may take"});
   }
+}
+
+void check_host_link(const HostLink& link) {
+  const auto check = [](const char* name, double bytes_per_second) {
+    if (bytes_per_second > 0) return;
+    raise({"make_plan", name, spelled(bytes_per_second), "above 0",
+           "Pass measured bytes per second, or no host_link"});
+  };
+  check("host_link.store_bytes_per_second", link.store_bytes_per_second);
+  check("host_link.fetch_bytes_per_second", link.fetch_bytes_per_second);
 }
 
 /// The policy of a request whose budgets are consistent with it.
@@ -109,12 +120,12 @@ class Describer {
 
 class Solver {
  public:
-  Solver(const Graph& graph, const Request& request)
+  Solver(const Graph& graph, const Request& request, std::vector<Verdict> verdicts)
       : graph_(graph),
         request_(request),
         policy_(requested_policy(request)),
         pricing_(graph, request.cost),
-        verdicts_(select(graph, request.selection)),
+        verdicts_(std::move(verdicts)),
         describer_(graph, pricing_, request.cost) {}
 
   Plan solve() {
@@ -178,7 +189,13 @@ std::vector<const Candidate*> pareto(const Front& front) {
 
 Plan make_plan(const Graph& graph, const Request& request) {
   const Stopwatch stopwatch;
-  Plan plan = Solver(graph, request).solve();
+  const PlanMaker solve = [](const Graph& g, const Request& r, const std::vector<Verdict>& v) {
+    return Solver(g, r, v).solve();
+  };
+  if (request.host_link) check_host_link(*request.host_link);
+  Plan plan = solve(graph, request, select(graph, request.selection));
+  const bool has_budget = request.max_overhead || request.max_peak_bytes;
+  if (request.host_link && has_budget) plan = with_offloads(graph, request, plan, solve);
   plan.planning_seconds = stopwatch.seconds();
   return plan;
 }

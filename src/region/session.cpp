@@ -7,6 +7,7 @@
 #include <utility>
 
 #include "gradrecomp/plan/solver.h"
+#include "gradrecomp/profile/host_link.h"
 
 namespace gradrecomp {
 
@@ -30,6 +31,15 @@ tape::SweepPlans sweep_plans_of(const plan::Plan& plan) {
   std::vector<tape::SweepPlan> plans;
   for (const plan::Sweep& sweep : plan.sweeps) plans.push_back({sweep.target, sweep.cached});
   return std::make_shared<const std::vector<tape::SweepPlan>>(std::move(plans));
+}
+
+tape::Offloads offloads_of(const plan::Plan& plan) {
+  if (plan.offloads.empty()) return nullptr;
+  std::vector<tape::Offload> offloads;
+  for (const auto& [value, leaves_after, returns_at] : plan.offloads) {
+    offloads.push_back({value, leaves_after, returns_at});
+  }
+  return std::make_shared<const tape::OffloadPlan>(std::move(offloads));
 }
 
 }  // namespace
@@ -90,6 +100,7 @@ void Session::replayed(const tape::Tape& tape) {
   report_.num_replayed_ops = tape.num_replayed_ops();
   report_.num_substituted_ops = tape.num_substituted_ops();
   report_.replay_seconds = tape.replay_seconds();
+  report_.offloaded_bytes = tape.offloaded_bytes();
 }
 
 void Session::missed(const Sequence& sequence) {
@@ -108,7 +119,7 @@ void Session::learn(const Profiled& profiled, plan::Graph graph) {
   if (!can_be_planned(graph)) return;
   auto planned = std::make_shared<PlannedSequence>();
   planned->graph = std::move(graph);
-  planned->plan = make_plan(planned->graph);
+  planned->plan = make_plan(planned->graph, profiled.device);
   planned->name = std::make_shared<const std::string>(planned->plan.brief_report());
   auto keep = planned->plan.keep;
   for (std::size_t i = 0; i < keep.size(); ++i) {
@@ -117,6 +128,7 @@ void Session::learn(const Profiled& profiled, plan::Graph graph) {
   planned->advice.sequence = std::make_shared<const Sequence>(sequence);
   planned->advice.keep = std::make_shared<const std::vector<std::uint8_t>>(std::move(keep));
   planned->advice.sweeps = sweep_plans_of(planned->plan);
+  planned->advice.offloads = offloads_of(planned->plan);
   planned->advice.variants = std::make_shared<const std::vector<tape::Variant>>(profiled.variants);
 
   const std::lock_guard lock(mutex_);
@@ -127,11 +139,12 @@ void Session::learn(const Profiled& profiled, plan::Graph graph) {
   active_ = planned;
 }
 
-plan::Plan Session::make_plan(const plan::Graph& graph) {
+plan::Plan Session::make_plan(const plan::Graph& graph, c10::Device device) {
   if (options_.plan && fits(*options_.plan, graph)) return given_plan(graph);
   plan::Request request;
   request.cost = options_.cost;
   request.selection = options_.selection;
+  if (options_.offload) request.host_link = profile::measured_host_link(device);
   if (!options_.policy.empty()) {
     request.policy = options_.policy;
   } else if (options_.max_peak_bytes) {

@@ -34,6 +34,7 @@ class Session {
   struct Profiled {
     const Sequence& sequence;
     std::vector<tape::Variant> variants;
+    c10::Device device;  ///< that its ops ran on
   };
 
   explicit Session(Options options);
@@ -65,7 +66,7 @@ class Session {
 
  private:
   [[nodiscard]] bool due_for_verification() const;
-  [[nodiscard]] plan::Plan make_plan(const plan::Graph& graph);
+  [[nodiscard]] plan::Plan make_plan(const plan::Graph& graph, c10::Device device);
   [[nodiscard]] bool fits(const plan::Plan& given, const plan::Graph& graph);
   [[nodiscard]] plan::Plan given_plan(const plan::Graph& graph) const;
 

@@ -114,9 +114,10 @@ void ClosedStep::backward_ends() {
   const std::uint64_t signature = sequence.empty() ? 0 : sequence.back();
   auto graph = finished->finish(*tape, signature);
   std::vector<tape::Variant> variants = tape->variants();
+  const c10::Device device = tape->device();
   tape->observe(nullptr);
   lock.unlock();
-  session->learn({sequence, std::move(variants)}, std::move(graph));
+  session->learn({sequence, std::move(variants), device}, std::move(graph));
 }
 
 namespace detail {

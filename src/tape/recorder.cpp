@@ -63,7 +63,7 @@ Recorder::Recorder(std::shared_ptr<Tape> tape, Advice advice, Diverged diverged)
       outer_(current_recorder),
       included_((install(), c10::DispatchKey::Fake)) {
   current_recorder = this;
-  tape_->follow(advice_.sweeps);
+  tape_->follow(advice_.sweeps, advice_.offloads);
 }
 
 Recorder::~Recorder() { current_recorder = outer_; }
@@ -244,7 +244,7 @@ void Recorder::foresee(const Draft& draft) {
   const bool planned = advice_.sequence != nullptr;
   if (planned && (call >= advice_.sequence->size() || (*advice_.sequence)[call] != hash_)) {
     advice_ = diverged_ ? diverged_(call, hash_) : Advice{};
-    tape_->follow(advice_.sweeps);
+    tape_->follow(advice_.sweeps, advice_.offloads);
     window_first_op_ = static_cast<OpId>(tape_->ops().size());
     window_first_value_ = static_cast<ValueId>(tape_->values().size());
   }
@@ -329,6 +329,7 @@ void Recorder::finish(Op recorded) {
     if (!replayable) tape_->make_source(result.value);
     judge(result.value);
   }
+  tape_->leave_after(op);
 }
 
 void Recorder::judge(ValueId value) {
@@ -337,7 +338,7 @@ void Recorder::judge(ValueId value) {
   if ((*keep)[value] == kKeepAsSource) {
     tape_->make_source(value);
   } else if ((*keep)[value]) {
-    tape_->keep(value);
+    tape_->keep_as_planned(value);
   }
 }
 

@@ -2,10 +2,7 @@
 
 #include <ATen/ATen.h>
 #include <ATen/core/LegacyTypeDispatch.h>
-#include <c10/core/Event.h>
 #include <c10/core/GradMode.h>
-#include <c10/core/StreamGuard.h>
-#include <c10/core/impl/VirtualGuardImpl.h>
 
 #include <algorithm>
 
@@ -13,41 +10,9 @@
 #include "gradrecomp/tape/observer.h"
 #include "packed_form.h"
 #include "stopwatch.h"
+#include "stream_scope.h"
 
 namespace gradrecomp::tape {
-namespace {
-
-// Replays on the stream the op was recorded on, ordered after and before the present stream's work.
-class StreamScope {
- public:
-  explicit StreamScope(const std::optional<c10::Stream>& recorded) {
-    if (!recorded) return;
-    const c10::impl::VirtualGuardImpl impl(recorded->device_type());
-    present_.emplace(impl.getStream(recorded->device()));
-    if (*present_ != *recorded) order(*present_, *recorded);
-    guard_.emplace(*recorded);
-  }
-  ~StreamScope() {
-    if (!guard_) return;
-    const c10::Stream recorded = guard_->current_stream();
-    guard_.reset();
-    if (*present_ != recorded) order(recorded, *present_);
-  }
-  StreamScope(const StreamScope&) = delete;
-  StreamScope& operator=(const StreamScope&) = delete;
-
- private:
-  static void order(const c10::Stream& first, const c10::Stream& second) {
-    c10::Event event(first.device_type());
-    event.record(first);
-    event.block(second);
-  }
-  std::optional<c10::Stream> present_;
-  std::optional<c10::StreamGuard> guard_;
-};
-
-}  // namespace
-
 Sweep::Sweep(Tape& tape) : tape_(tape), number_(++tape.num_sweeps_) {}
 
 Sweep::~Sweep() {
@@ -107,6 +72,10 @@ void Sweep::visit(ValueId id, std::vector<ValueId>& pending) {
   visited_.push_back(id);
   if (auto storage = tape_.live_storage(id)) {
     if (value.hold == Hold::none) borrowed_.push_back(std::move(storage));
+    return;
+  }
+  if (value.hold == Hold::offloaded) {
+    tape_.bring_back(id);
     return;
   }
   const bool can_replay = value.producer >= 0 && tape_.ops_[value.producer].replayable;
@@ -286,7 +255,7 @@ void Sweep::settle_value(const Op& op, std::size_t position, c10::Storage storag
 
 void Sweep::keep_result(ValueId id, c10::Storage storage) {
   Value& value = tape_.values_[id];
-  if (tape_.live_storage(id)) return;
+  if (tape_.live_storage(id) || value.hold == Hold::offloaded) return;
   if (const Hold kind = hold_of(id); kind != Hold::none) {
     tape_.hold(id, kind, std::move(storage));
   } else if (value.num_uses > 0 || id == target_) {

@@ -8,6 +8,7 @@
 #include <utility>
 
 #include "gradrecomp/tape/observer.h"
+#include "host_copy.h"
 #include "sweep.h"
 #include "verification.h"
 
@@ -25,7 +26,7 @@ ValueId Tape::last_version(ValueId value) const {
 
 bool Tape::abandoned(ValueId id) const {
   const Value& value = values_[id];
-  const std::size_t own = value.hold == Hold::none ? 0 : 1;
+  const std::size_t own = value.storage ? 1 : 0;
   return value.owner.use_count() <= own;
 }
 
@@ -124,8 +125,10 @@ void Tape::hold(ValueId id, Hold kind, c10::Storage storage) {
 
 void Tape::let_go(ValueId id) {
   const OwnWork own_work;
-  values_[id].hold = Hold::none;
-  values_[id].storage = c10::Storage();
+  Value& value = values_[id];
+  value.hold = Hold::none;
+  value.host.reset();  // before the storage, of which it may still be copying
+  value.storage = c10::Storage();
 }
 
 void Tape::make_source(ValueId id) {
@@ -144,6 +147,47 @@ void Tape::keep(ValueId id) {
   Value& value = values_[id];
   if (value.hold == Hold::source || value.hold == Hold::kept) return;
   if (auto storage = live_storage(id)) hold(id, Hold::kept, std::move(storage));
+}
+
+void Tape::keep_as_planned(ValueId id) {
+  keep(id);
+  Value& value = values_[id];
+  if (value.hold != Hold::kept || !offloads_ || !offloads_->takes(id)) return;
+  const OwnWork own_work;
+  value.host = std::make_shared<HostCopy>(value.storage);
+}
+
+void Tape::leave_after(OpId op) {
+  if (!offloads_) return;
+  for (const Offload& offload : offloads_->leaving(last_left_op_ + 1, op)) {
+    const ValueId id = offload.value;
+    if (id >= static_cast<ValueId>(values_.size())) continue;
+    Value& value = values_[id];
+    if (value.hold != Hold::kept || !value.host) continue;
+    const OwnWork own_work;
+    value.host->leave();
+    hold(id, Hold::offloaded, c10::Storage());
+    offloaded_bytes_ += value.bytes;
+  }
+  last_left_op_ = op;
+}
+
+c10::Storage Tape::bring_back(ValueId id) {
+  const OwnWork own_work;
+  hold(id, Hold::fetched, values_[id].host->bring_back());
+  return live_storage(id);
+}
+
+/// Starts the way back of what the plan wants here, unless the program still has it.
+void Tape::bring_back_at(ValueId demanded) {
+  if (!offloads_) return;
+  for (const Offload& offload : offloads_->returning(demanded)) {
+    const Value& value = values_[offload.value];
+    if (value.hold == Hold::offloaded && !live_storage(offload.value)) {
+      const OwnWork own_work;
+      hold(offload.value, Hold::fetched, value.host->bring_back());
+    }
+  }
 }
 
 void Tape::hold_in_window(ValueId id) {
@@ -235,7 +279,8 @@ void Tape::stop_wanting(ValueId first) {
 
 c10::Storage Tape::live_storage(ValueId id) const {
   const Value& value = values_[id];
-  if (value.hold != Hold::none) return value.storage;
+  if (value.hold == Hold::fetched) value.host->arrive();
+  if (value.storage) return value.storage;
   if (value.overwritten_by >= 0) return {};
   auto storage = value.owner.lock();
   if (!storage) return {};
@@ -246,7 +291,8 @@ c10::Storage Tape::live_storage(ValueId id) const {
 
 void Tape::check_unmodified(ValueId id, const Op& reader) const {
   const Value& value = values_[id];
-  const bool own_storage = made_again(value.hold) || value.snapshot;
+  const bool own_storage =
+      made_again(value.hold) || value.hold == Hold::fetched || value.snapshot;
   if (!sealed_ || own_storage || !value.version_counter.enabled()) return;
   const auto version = value.version_counter.current_version();
   TORCH_CHECK(
@@ -263,14 +309,14 @@ c10::Storage Tape::materialize(ValueId handle) {
   const std::lock_guard lock(mutex_);
   const ValueId id = last_version(handle);
   if (observer_) observer_->demanded(*this, id);
+  bring_back_at(id);
   if (auto storage = live_storage(id)) return storage;
   // A value the program still holds but modified is read as it is: autograd's own version check
   // has passed, so plain training would read it too.
-  if (auto storage = values_[id].owner.lock();
-      storage && values_[id].hold == Hold::none && values_[id].overwritten_by < 0) {
+  if (auto storage = values_[id].owner.lock(); storage && values_[id].overwritten_by < 0) {
     return c10::Storage(std::move(storage));
   }
-  return Sweep(*this).run(id);
+  return values_[id].hold == Hold::offloaded ? bring_back(id) : Sweep(*this).run(id);
 }
 
 std::string Tape::describe(ValueId handle) const {
@@ -285,6 +331,11 @@ std::vector<double> Tape::verify(OpId first, OpId last) {
   return Verification(*this).run(first, last);
 }
 
+c10::Device Tape::device() const {
+  const auto op = std::ranges::find_if(ops_, [](const Op& o) { return o.stream.has_value(); });
+  return op != ops_.end() ? op->stream->device() : c10::Device(c10::kCPU);
+}
+
 std::vector<Variant> Tape::variants() const {
   std::vector<Variant> variants;
   for (const Op& op : ops_) variants.push_back(op.variant);
@@ -295,7 +346,16 @@ void Tape::drop_cached() {
   const std::lock_guard lock(mutex_);
   for (ValueId id = 0; id < static_cast<ValueId>(values_.size()); ++id) {
     if (made_again(values_[id].hold)) let_go(id);
+    if (values_[id].hold == Hold::fetched) {
+      values_[id].host->arrive();
+      hold(id, Hold::offloaded, c10::Storage());
+    }
   }
+}
+
+void Tape::follow(SweepPlans sweeps, Offloads offloads) {
+  sweep_plans_ = std::move(sweeps);
+  offloads_ = std::move(offloads);
 }
 
 const SweepPlan* Tape::sweep_plan(ValueId target) const {

@@ -6,63 +6,16 @@
 #include "gradrecomp/profile/memory_meter.h"
 #include "gradrecomp/region/region.h"
 #include "support/messages.h"
+#include "support/step_chain.h"
 #include "support/training.h"
 
 namespace gradrecomp::test {
 namespace {
 
-namespace nn = torch::nn;
 using ::testing::HasSubstr;
 
-constexpr int kNumStages = 12;
-
-// Twelve stages of scaling, GELU, Linear and a residual sum. Only the sum crosses their boundaries,
-// and autograd does not save it.
-class Chain {
- public:
-  Chain() {
-    torch::manual_seed(1);
-    input_ = torch::randn({16, 32});
-    for (int i = 0; i < kNumStages; ++i) {
-      linears_.emplace_back(32, 32);
-      for (auto& parameter : linears_.back()->parameters()) {
-        parameter.mutable_grad() = torch::zeros_like(parameter);
-        parameters_.push_back(parameter);
-      }
-    }
-  }
-
-  at::Tensor forward() {
-    at::Tensor x = input_;
-    for (int i = 0; i < kNumStages; ++i) {
-      begin_stage("stage" + std::to_string(i));
-      x = x + linears_[i]->forward(torch::gelu(x * 0.5));
-    }
-    return x.pow(2).sum();
-  }
-
-  // One step in `region`; returns its measured peak.
-  std::int64_t step(Region& region) {
-    for (auto& parameter : parameters_) parameter.mutable_grad().zero_();
-    const profile::MemoryMeter meter(c10::kCPU);
-    region.run([&] { return forward(); }).backward();
-    return meter.measured_peak_bytes();
-  }
-
-  [[nodiscard]] std::vector<at::Tensor> gradients() const {
-    std::vector<at::Tensor> all;
-    for (const auto& parameter : parameters_) all.push_back(parameter.grad().clone());
-    return all;
-  }
-
- private:
-  at::Tensor input_;
-  std::vector<nn::Linear> linears_;
-  std::vector<at::Tensor> parameters_;
-};
-
 // What a region with `options` learns in one step of the chain.
-Region after_one_step(Chain& chain, const Options& options) {
+Region after_one_step(StepChain& chain, const Options& options) {
   Region region(options);
   chain.step(region);
   return region;
@@ -90,18 +43,18 @@ plan::Plan nested_plan(const plan::Graph& graph) {
   plan::Plan plan{.policy = "nested", .signature = graph.signature};
   plan.keep.resize(graph.values.size(), 0);
   const auto boundary = [&](int stage) { return output_of(graph, "aten::add", stage); };
-  for (int i = 0; i < kNumStages; ++i) {
+  for (int i = 0; i < StepChain::kNumStages; ++i) {
     const plan::Index scaled = output_of(graph, "aten::mul", i);
     plan.sweeps.push_back({output_of(graph, "aten::gelu", i), {scaled}});
   }
-  plan.sweeps.push_back({boundary(kNumStages - 1), {boundary(3), boundary(7)}});
+  plan.sweeps.push_back({boundary(StepChain::kNumStages - 1), {boundary(3), boundary(7)}});
   return plan;
 }
 
 class GivenPlan : public ::testing::Test {
  protected:
   static void SetUpTestSuite() { profile::install_cpu_counter(); }
-  Chain chain_;
+  StepChain chain_;
 };
 
 TEST_F(GivenPlan, IsFollowedWithFiguresPredictedAnew) {

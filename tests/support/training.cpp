@@ -174,6 +174,7 @@ std::vector<Options> every_policy() {
   for (const double budget : {0.0, 0.1, 0.5, 1.0}) {
     options.push_back({.max_overhead = budget, .cost = plan::CostModel::flops});
   }
+  options.push_back({.max_peak_bytes = 1, .offload = true});  // as low as it goes
   return options;
 }
 

@@ -21,12 +21,21 @@ struct Sweep {
   bool operator==(const Sweep&) const = default;
 };
 
+/// A kept value that is in host memory between its use in forward and its use in backward.
+struct Offload {
+  Index value = -1;         ///< kept, and no parameter: an op of the region makes it
+  Index leaves_after = -1;  ///< the op behind which its copy has arrived and its device memory is free
+  Index returns_at = -1;    ///< the value whose demand starts the way back; -1: when it is needed
+  bool operator==(const Offload&) const = default;
+};
+
 /// Which values of one op sequence to keep, and what that is predicted to cost.
 struct Plan {
   std::string policy = {};  ///< what made it: "max_overhead", "keep_all", "every_2", ...
   std::vector<std::uint8_t> keep = {};  ///< per value of the graph: 1 keep, 0 drop
   std::vector<Sweep> sweeps = {};  ///< of a nested plan, by target; empty: no value is made twice
-  std::uint64_t signature = 0;     ///< of the op sequence it was made for
+  std::vector<Offload> offloads = {};  ///< by value; empty: all that is kept stays on its device
+  std::uint64_t signature = 0;         ///< of the op sequence it was made for
   CostModel cost = CostModel::seconds;
   bool feasible = true;  ///< false: no plan meets the bound; this is the nearest one
   std::int64_t predicted_peak_bytes = 0;        ///< activation peak of the step under this plan
@@ -34,7 +43,10 @@ struct Plan {
   double predicted_overhead_seconds = 0;        ///< ratio: replay seconds / plain step seconds
   double predicted_overhead_flops = 0;          ///< ratio: replay FLOPs / plain step FLOPs
   std::int64_t num_replayed_ops = 0;            ///< op replays per step, repeats counted
-  /// No plan has a lower activation peak at this plan's overhead, in `cost`, or less.
+  std::int64_t offloaded_bytes = 0;             ///< that go to host memory and back in a step
+  double predicted_stall = 0;  ///< ratio: seconds that wait for transfers / plain step seconds
+  /// No plan has a lower activation peak at this plan's overhead, in `cost`, or less. Of plans that
+  /// offload nothing is proven, and both are 0.
   std::int64_t proven_peak_bytes = 0;
   /// No plan reaches this plan's peak, or a lower one, at less overhead, in `cost`.
   double proven_overhead = 0;

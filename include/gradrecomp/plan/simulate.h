@@ -28,6 +28,8 @@ struct Timeline {
   std::vector<std::uint8_t> held;        ///< per value: the tape holds it when the seal is done
   std::vector<Index> replayed_ops;       ///< in the order of their replays
   std::vector<Index> replay_events;      ///< of each of these, the event that set it off
+  std::vector<Index> returned_values;    ///< offloaded ones, in the order of their ways back
+  std::vector<Index> return_events;      ///< of each of these, the event that set it off
 };
 
 /// Replays the event log of one graph under many kept sets, reusing its compiled form.
@@ -52,6 +54,15 @@ class Simulator {
   Simulation run(std::span<const std::uint8_t> keep, std::span<const Sweep> sweeps);
   Simulation run(std::span<const std::uint8_t> keep, std::span<const Sweep> sweeps,
                  Timeline& timeline);
+
+  /// The same where kept values are in host memory for a while, which counts nothing.
+  ///
+  /// Throws:  std::invalid_argument also if the values of `offloads` do not ascend, are not kept last
+  ///          versions that ops make, or name an op before their own or no value.
+  Simulation run(std::span<const std::uint8_t> keep, std::span<const Sweep> sweeps,
+                 std::span<const Offload> offloads);
+  Simulation run(std::span<const std::uint8_t> keep, std::span<const Sweep> sweeps,
+                 std::span<const Offload> offloads, Timeline& timeline);
 
   /// The sweeps of a plan whose replays leave a saved value `v` behind only from event
   /// `cached_from[v]` on, and are listed where that makes a difference.
@@ -82,6 +93,7 @@ class Simulator {
     Index uses = 0;
     bool held = false;
     bool owned = false;
+    bool away = false;  ///< held, but in host memory
     bool cached = false;
     bool outlasts_handles = false;
     bool listed = false;
@@ -94,8 +106,11 @@ class Simulator {
   [[nodiscard]] bool live(Index v) const;
 
   void check(std::span<const Sweep> sweeps) const;
+  void check(std::span<const Offload> offloads, std::span<const std::uint8_t> keep) const;
   void check_value(Index v, Index previous, const char* name) const;
 
+  void prepare(std::span<const std::uint8_t> keep, std::span<const Sweep> sweeps,
+               std::span<const Offload> offloads);
   template <bool record>
   Simulation run_events(std::span<const std::uint8_t> keep, Timeline* timeline);
   void apply(const Event& event, std::span<const std::uint8_t> keep);
@@ -112,6 +127,9 @@ class Simulator {
   void release(Index v);
   void lower_wanted(Index v);
   void uncache(Index v);
+  void leave(Index v);
+  void bring_back(Index v);
+  void bring_back_at(Index target);
 
   void demand(Index target);
   [[nodiscard]] const Sweep* listed_sweep(Index target) const;
@@ -135,12 +153,16 @@ class Simulator {
   std::vector<std::uint8_t> op_wanted_;
   std::vector<std::uint8_t> op_needed_;
   std::vector<Index> closure_;
+  std::vector<Index> away_;  ///< what the closure reads from host memory
   std::vector<Index> stack_;
   std::int64_t live_bytes_ = 0;
   std::int64_t event_peak_bytes_ = 0;
   Simulation result_;
   Timeline* timeline_ = nullptr;
   std::span<const Sweep> sweeps_;  // of the present run
+  std::vector<Offload> leaving_;   // of the present run, by the op they leave after
+  std::vector<Offload> returning_;  // of the present run, by the value whose demand starts them
+  std::size_t num_left_ = 0;        // of `leaving_`
   bool in_listed_sweep_ = false;
   std::span<const Index> cached_from_;  // of the present run, if it defers
   std::vector<Sweep> deferring_;        // that it found, by target
@@ -153,7 +175,7 @@ class Simulator {
 /// Throws:     std::invalid_argument if `keep` has another size than graph.values.
 Simulation simulate(const Graph& graph, std::span<const std::uint8_t> keep);
 Simulation simulate(const Graph& graph, std::span<const std::uint8_t> keep,
-                    std::span<const Sweep> sweeps);
+                    std::span<const Sweep> sweeps, std::span<const Offload> offloads = {});
 
 /// The first, also returning live bytes after every event.
 Simulation simulate(const Graph& graph, std::span<const std::uint8_t> keep,

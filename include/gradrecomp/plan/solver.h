@@ -6,6 +6,7 @@
 #include <vector>
 
 #include "gradrecomp/plan/graph.h"
+#include "gradrecomp/plan/host_link.h"
 #include "gradrecomp/plan/plan.h"
 #include "gradrecomp/plan/policies.h"
 
@@ -25,6 +26,9 @@ struct Request {
   std::string policy = {};
   /// Values decided beforehand, under every policy.
   Selection selection = {};
+  /// What kept values may go to host memory by, where a budget is set; none: they may not. Seconds
+  /// that wait for it count as overhead in seconds; a budget in FLOPs admits none.
+  std::optional<HostLink> host_link = std::nullopt;
   bool operator==(const Request&) const = default;
 };
 

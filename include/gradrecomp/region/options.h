@@ -39,6 +39,10 @@ struct Options {
   /// in the same pass, where verification finds that this gives equal bits. Off: by the recorded
   /// calls alone.
   bool substitutes = true;
+  /// Let kept values go to host memory between forward and backward where that costs less than
+  /// replays, in pinned memory and beside the device's work. Under a budget only; how fast the
+  /// host is gets measured once. On the CPU, where it only moves bytes out of the count, for tests.
+  bool offload = false;
   Verify verify = Verify::first_step;
   std::int64_t verify_interval_steps = 100;
   /// In steps without a plan: bytes that may be saved before what the program no longer holds is

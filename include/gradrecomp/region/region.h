@@ -24,6 +24,7 @@ struct StepReport {
   std::int64_t num_replayed_ops = 0;  ///< replays in its backward, once that has ended
   std::int64_t num_substituted_ops = 0;  ///< of these, made again by substitutes
   double replay_seconds = 0;
+  std::int64_t offloaded_bytes = 0;  ///< that have left for host memory
 };
 
 /// A part of the forward pass in which a plan decides what stays in memory for backward.

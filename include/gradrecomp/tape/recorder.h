@@ -22,6 +22,8 @@ struct Advice {
   std::shared_ptr<const std::vector<std::uint8_t>> keep;
   /// What replays of that sequence cache; null: every value with handles.
   SweepPlans sweeps = {};
+  /// Which kept values of that sequence go to host memory; null: none.
+  Offloads offloads = {};
   /// Per op of that sequence: how verification found it to be made again; null: by its call.
   std::shared_ptr<const std::vector<Variant>> variants = {};
 };

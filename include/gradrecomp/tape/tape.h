@@ -9,10 +9,12 @@
 #include <string>
 #include <vector>
 
+#include "gradrecomp/tape/offload_plan.h"
 #include "gradrecomp/tape/op.h"
 
 namespace gradrecomp::tape {
 
+class HostCopy;
 class Observer;
 
 /// Calls `visit` once for every distinct value `op` reads.
@@ -33,6 +35,8 @@ enum class Hold : std::uint8_t {
   source,  ///< cannot be made again: external, not replayable, or verification failed
   cached,  ///< made again by a replay, held until its last handle is released
   listed,  ///< made again by a replay whose plan lists it, held until nothing wants it
+  offloaded,  ///< kept, in host memory alone
+  fetched,    ///< back from there, held until nothing wants it
 };
 
 /// What the replay that a demand of `target` sets off caches, instead of every value with handles.
@@ -48,7 +52,8 @@ using SweepPlans = std::shared_ptr<const std::vector<SweepPlan>>;
 struct Value {
   /// The storage, whoever holds it. Also keeps its address from being used again.
   c10::weak_intrusive_ptr<c10::StorageImpl> owner{c10::intrusive_ptr<c10::StorageImpl>()};
-  c10::Storage storage;  ///< the tape's own hold; empty if `hold` is none
+  c10::Storage storage;  ///< the tape's own hold; empty if `hold` is none or offloaded
+  std::shared_ptr<HostCopy> host;  ///< of an offloaded value, as long as the tape holds it
   c10::VariableVersion version_counter;
   std::uint32_t sealed_version = 0;
   std::int64_t bytes = 0;
@@ -114,6 +119,10 @@ class Tape : public std::enable_shared_from_this<Tape> {
   /// Makes `value` one that the tape must hold because it cannot make it again.
   void make_source(ValueId value);
   void keep(ValueId value);
+  /// Keeps it, in host memory if the plan that is followed says so.
+  void keep_as_planned(ValueId value);
+  /// Lets go of the device's memory of what leaves after ops up to `op`.
+  void leave_after(OpId op);
   void hold_in_window(ValueId value);
   /// Ends a window: what the program still holds becomes a boundary, the rest is dropped.
   void close_window(ValueId first);
@@ -131,8 +140,9 @@ class Tape : public std::enable_shared_from_this<Tape> {
   /// originals that still live, bit by bit; values that differ become sources.
   /// Returns the replay seconds per op; ops that cannot be replayed have 0.
   std::vector<double> verify(OpId first, OpId last);
-  /// From now on replays cache what `plans` say. Values that do not exist are passed over.
-  void follow(SweepPlans plans) { sweep_plans_ = std::move(plans); }
+  /// From now on replays cache what `sweeps` say, and what is kept goes to host memory as
+  /// `offloads` say. Values that do not exist are passed over.
+  void follow(SweepPlans sweeps, Offloads offloads);
   /// What to call the plan in messages.
   void name_plan(std::shared_ptr<const std::string> name) { plan_name_ = std::move(name); }
   /// Says what was to be made again, and under which plan, when that failed.
@@ -140,6 +150,8 @@ class Tape : public std::enable_shared_from_this<Tape> {
   /// Forgets all values cached by replays that are still wanted (after retain_graph).
   void drop_cached();
 
+  /// The first device other than the CPU that an op ran on, else the CPU.
+  [[nodiscard]] c10::Device device() const;
   /// Per op, what verification found; what a later step on the same op sequence may go by.
   [[nodiscard]] std::vector<Variant> variants() const;
   /// Keeps backward threads out while it is held, for whoever looks at several things at once.
@@ -155,6 +167,8 @@ class Tape : public std::enable_shared_from_this<Tape> {
   /// Of these, ops made again by substitutes, their followers included.
   [[nodiscard]] std::int64_t num_substituted_ops() const { return num_substituted_ops_; }
   [[nodiscard]] double replay_seconds() const { return replay_seconds_; }
+  /// Bytes that have left for host memory.
+  [[nodiscard]] std::int64_t offloaded_bytes() const { return offloaded_bytes_; }
 
  private:
   friend class Sweep;
@@ -163,6 +177,8 @@ class Tape : public std::enable_shared_from_this<Tape> {
   ValueId add(const c10::Storage& storage, OpId producer);
   void hold(ValueId id, Hold kind, c10::Storage storage);
   void let_go(ValueId id);
+  c10::Storage bring_back(ValueId id);
+  void bring_back_at(ValueId demanded);
   void count_wanted();
   void stop_wanting(ValueId id);
   void check_unmodified(ValueId id, const Op& reader) const;
@@ -174,6 +190,9 @@ class Tape : public std::enable_shared_from_this<Tape> {
   ska::flat_hash_map<const c10::StorageImpl*, ValueId> by_storage_;
   std::shared_ptr<Observer> observer_;
   SweepPlans sweep_plans_;
+  Offloads offloads_;
+  OpId last_left_op_ = -1;  ///< what leaves after ops up to this one has left
+  std::int64_t offloaded_bytes_ = 0;
   std::shared_ptr<const std::string> plan_name_;
   std::int32_t num_sweeps_ = 0;
   std::int64_t num_replayed_ops_ = 0;

@@ -1,0 +1,34 @@
+#include "gradrecomp/profile/host_link.h"
+
+#include <map>
+#include <mutex>
+#include <utility>
+
+#include "gradrecomp/tape/observer.h"
+#include "gradrecomp/tape/transfer_times.h"
+
+namespace gradrecomp::profile {
+namespace {
+
+constexpr std::int64_t kNumBytes = std::int64_t{32} << 20;
+
+plan::HostLink measure(c10::Device device) {
+  const tape::OwnWork own_work;
+  const auto times = tape::time_transfers(device, kNumBytes);
+  return {.store_bytes_per_second = static_cast<double>(kNumBytes) / times.store_seconds,
+          .fetch_bytes_per_second = static_cast<double>(kNumBytes) / times.fetch_seconds,
+          .overlaps = !device.is_cpu()};
+}
+
+}  // namespace
+
+plan::HostLink measured_host_link(c10::Device device) {
+  static std::mutex mutex;
+  static std::map<std::pair<c10::DeviceType, c10::DeviceIndex>, plan::HostLink> links;
+  const std::lock_guard lock(mutex);
+  const auto key = std::pair(device.type(), device.index());
+  const auto known = links.find(key);
+  return known != links.end() ? known->second : links.emplace(key, measure(device)).first->second;
+}
+
+}  // namespace gradrecomp::profile

@@ -1,0 +1,30 @@
+#pragma once
+
+#include <c10/core/Stream.h>
+#include <c10/core/StreamGuard.h>
+
+#include <optional>
+
+namespace gradrecomp::tape {
+
+/// Lets what `second` does from now on wait for what `first` has been given so far.
+void order(const c10::Stream& first, const c10::Stream& second);
+
+/// The stream that is current on `device`, which must be one that has streams.
+c10::Stream present_stream_of(c10::Device device);
+
+/// Makes a stream the present one, ordered after and before the present stream's work.
+class StreamScope {
+ public:
+  /// None: does nothing, as on devices without streams.
+  explicit StreamScope(const std::optional<c10::Stream>& stream);
+  ~StreamScope();
+  StreamScope(const StreamScope&) = delete;
+  StreamScope& operator=(const StreamScope&) = delete;
+
+ private:
+  std::optional<c10::Stream> present_;
+  std::optional<c10::StreamGuard> guard_;
+};
+
+}  // namespace gradrecomp::tape

@@ -1,0 +1,37 @@
+#include "gradrecomp/tape/transfer_times.h"
+
+#include <ATen/ATen.h>
+#include <ATen/core/LegacyTypeDispatch.h>
+
+#include <algorithm>
+#include <limits>
+#include <optional>
+
+#include "host_copy.h"
+#include "stopwatch.h"
+#include "stream_scope.h"
+
+namespace gradrecomp::tape {
+
+TransferTimes time_transfers(c10::Device device, std::int64_t bytes) {
+  const at::AutoDispatchBelowADInplaceOrView below_autograd;
+  const c10::impl::ExcludeDispatchKeyGuard unrecorded(c10::DispatchKey::Fake);
+  const auto original = at::zeros({bytes}, at::TensorOptions().dtype(at::kByte).device(device));
+  std::optional<c10::Stream> stream;
+  if (!device.is_cpu()) stream = present_stream_of(device);
+  TransferTimes times;
+  for (int round = 0; round < 2; ++round) {  // the first takes memory from the system
+    Stopwatch storing(stream);
+    HostCopy copy(original.storage());
+    copy.leave();
+    times.store_seconds = storing.seconds();
+    Stopwatch fetching(stream);
+    const c10::Storage back = copy.bring_back();
+    copy.arrive();
+    times.fetch_seconds = fetching.seconds();
+  }
+  constexpr double kLeast = std::numeric_limits<double>::min();
+  return {std::max(times.store_seconds, kLeast), std::max(times.fetch_seconds, kLeast)};
+}
+
+}  // namespace gradrecomp::tape
