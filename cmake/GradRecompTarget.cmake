@@ -16,6 +16,16 @@ function(gradrecomp_target target)
   endif()
 endfunction()
 
+# gradrecomp_library(<target>): a library of ours, static or, with BUILD_SHARED_LIBS, shared. It shows
+# what GRADRECOMP_API marks and nothing else.
+function(gradrecomp_library target)
+  gradrecomp_target(${target})
+  set_target_properties(${target} PROPERTIES
+    VERSION ${PROJECT_VERSION} SOVERSION "${PROJECT_VERSION_MAJOR}.${PROJECT_VERSION_MINOR}"
+    CXX_VISIBILITY_PRESET hidden CUDA_VISIBILITY_PRESET hidden VISIBILITY_INLINES_HIDDEN ON
+    DEFINE_SYMBOL "" INSTALL_RPATH "$ORIGIN")
+endfunction()
+
 # gradrecomp_torch_pch(<target>): reuse one precompiled torch/torch.h, which costs 12 s per file.
 # Only for programs and tests; the library includes thin headers.
 function(gradrecomp_torch_pch target)

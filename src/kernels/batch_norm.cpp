@@ -1,7 +1,7 @@
 #include "gradrecomp/kernels/batch_norm.h"
 
-#include "check.h"
 #include "cpu.h"
+#include "gradrecomp/kernels/check.h"
 #include "parallel_blocks.h"
 #include "parameters.h"
 

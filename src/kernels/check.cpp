@@ -1,4 +1,4 @@
-#include "check.h"
+#include "gradrecomp/kernels/check.h"
 
 #include <c10/util/Exception.h>
 

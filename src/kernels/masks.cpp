@@ -1,8 +1,8 @@
 #include <bit>
 #include <cstring>
 
-#include "check.h"
 #include "cpu.h"
+#include "gradrecomp/kernels/check.h"
 #include "parallel_blocks.h"
 
 namespace gradrecomp::kernels::cpu {

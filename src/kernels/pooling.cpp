@@ -1,7 +1,7 @@
 #include "pooling.h"
 
-#include "check.h"
 #include "cpu.h"
+#include "gradrecomp/kernels/check.h"
 #include "parallel_blocks.h"
 
 namespace gradrecomp::kernels::cpu {

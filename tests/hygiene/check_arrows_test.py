@@ -25,6 +25,10 @@ class CheckArrows(unittest.TestCase):
         text = '#include <vector>\n#include "gradrecomp/plan/graph.h"\n#include "gradrecomp/region/region.h"\n'
         self.assertEqual(faults_of("include/gradrecomp/nn/checkpoint.h", text), [])
 
+    def test_accepts_the_header_of_exports_everywhere(self):
+        self.assertEqual(faults_of("src/plan/solver.cpp", '#include "gradrecomp/export.h"\n'), [])
+        self.assertEqual(faults_of("include/gradrecomp/export.h", "#define GRADRECOMP_API\n"), [])
+
     def test_accepts_torch_outside_the_planner(self):
         self.assertEqual(faults_of("src/tape/tape.cpp", "#include <ATen/core/Tensor.h>\n"), [])
 

@@ -2,6 +2,7 @@
 
 #include <span>
 
+#include "gradrecomp/export.h"
 #include "gradrecomp/kernels/dtype.h"
 
 namespace gradrecomp::kernels {
@@ -25,7 +26,7 @@ struct Step {
 };
 
 /// `value` rounded to what `dtype` can hold.
-float rounded(float value, Dtype dtype);
+GRADRECOMP_API float rounded(float value, Dtype dtype);
 
 inline constexpr std::size_t kMaxSteps = 8;
 

@@ -5,6 +5,7 @@
 
 #include <optional>
 
+#include "gradrecomp/export.h"
 #include "gradrecomp/kernels/batch_norm.h"
 #include "gradrecomp/kernels/compact.h"
 #include "gradrecomp/kernels/layer_norm.h"
@@ -31,13 +32,13 @@ struct Table {
 };
 
 /// The kernels for `device`; null where there are none. The CPU always has all of them.
-const Table* table(c10::DeviceType device);
+GRADRECOMP_API const Table* table(c10::DeviceType device);
 
 /// Makes `kernels`, which must outlive the program, those of `device`. Libraries of kernels call
 /// it when they are loaded.
-void register_table(c10::DeviceType device, const Table* kernels);
+GRADRECOMP_API void register_table(c10::DeviceType device, const Table* kernels);
 
 /// The dtype by that name; nothing where the kernels do not know it.
-std::optional<Dtype> dtype_of(c10::ScalarType type);
+GRADRECOMP_API std::optional<Dtype> dtype_of(c10::ScalarType type);
 
 }  // namespace gradrecomp::kernels

@@ -10,6 +10,7 @@
 #include <memory>
 #include <vector>
 
+#include "gradrecomp/export.h"
 #include "gradrecomp/models/stage.h"
 
 namespace gradrecomp::models {
@@ -35,7 +36,7 @@ struct BertOptions {
 /// Defaults are BERT-Base, uncased. Token 0 is padding: its embedding starts at 0 and stays there.
 /// Throws:     c10::ValueError if an option is out of range or `num_heads` does not divide.
 /// Source:     Devlin et al., BERT: pre-training of deep bidirectional transformers, 2019.
-class BertModelImpl : public torch::nn::Module {
+class GRADRECOMP_API BertModelImpl : public torch::nn::Module {
  public:
   explicit BertModelImpl(const BertOptions& options = {});
 
@@ -69,7 +70,7 @@ class BertModelImpl : public torch::nn::Module {
 };
 TORCH_MODULE(BertModel);
 
-BertModel bert_base(bool add_pooling_layer = true);
-BertModel bert_large(bool add_pooling_layer = true);
+GRADRECOMP_API BertModel bert_base(bool add_pooling_layer = true);
+GRADRECOMP_API BertModel bert_large(bool add_pooling_layer = true);
 
 }  // namespace gradrecomp::models

@@ -11,6 +11,7 @@
 #include <memory>
 #include <vector>
 
+#include "gradrecomp/export.h"
 #include "gradrecomp/models/stage.h"
 
 namespace gradrecomp::models {
@@ -33,7 +34,7 @@ struct ResNetOptions {
 /// Defaults are ResNet-50. The stride sits on the 3x3 convolution of a bottleneck ("V1.5").
 /// Throws:     c10::ValueError if an option is not positive.
 /// Source:     He et al., Deep residual learning for image recognition, 2016.
-class ResNetImpl : public torch::nn::Module {
+class GRADRECOMP_API ResNetImpl : public torch::nn::Module {
  public:
   explicit ResNetImpl(const ResNetOptions& options = {});
 
@@ -53,10 +54,10 @@ class ResNetImpl : public torch::nn::Module {
 };
 TORCH_MODULE(ResNet);
 
-ResNet resnet18(std::int64_t num_classes = 1000);
-ResNet resnet34(std::int64_t num_classes = 1000);
-ResNet resnet50(std::int64_t num_classes = 1000);
-ResNet resnet101(std::int64_t num_classes = 1000);
-ResNet resnet152(std::int64_t num_classes = 1000);
+GRADRECOMP_API ResNet resnet18(std::int64_t num_classes = 1000);
+GRADRECOMP_API ResNet resnet34(std::int64_t num_classes = 1000);
+GRADRECOMP_API ResNet resnet50(std::int64_t num_classes = 1000);
+GRADRECOMP_API ResNet resnet101(std::int64_t num_classes = 1000);
+GRADRECOMP_API ResNet resnet152(std::int64_t num_classes = 1000);
 
 }  // namespace gradrecomp::models

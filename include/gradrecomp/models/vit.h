@@ -11,6 +11,7 @@
 #include <memory>
 #include <vector>
 
+#include "gradrecomp/export.h"
 #include "gradrecomp/models/stage.h"
 
 namespace gradrecomp::models {
@@ -39,7 +40,7 @@ struct ViTOptions {
 /// Throws:     c10::ValueError if an option is out of range or does not divide as noted.
 /// Source:     Dosovitskiy et al., An image is worth 16x16 words, 2021. Attention runs as
 ///             scaled_dot_product_attention on views of the packed projection.
-class ViTImpl : public torch::nn::Module {
+class GRADRECOMP_API ViTImpl : public torch::nn::Module {
  public:
   explicit ViTImpl(const ViTOptions& options = {});
 
@@ -67,7 +68,7 @@ class ViTImpl : public torch::nn::Module {
 };
 TORCH_MODULE(ViT);
 
-ViT vit_b_16(std::int64_t num_classes = 1000, bool zero_head = true);
-ViT vit_l_16(std::int64_t num_classes = 1000, bool zero_head = true);
+GRADRECOMP_API ViT vit_b_16(std::int64_t num_classes = 1000, bool zero_head = true);
+GRADRECOMP_API ViT vit_l_16(std::int64_t num_classes = 1000, bool zero_head = true);
 
 }  // namespace gradrecomp::models

@@ -5,6 +5,7 @@
 #include <cstdint>
 #include <utility>
 
+#include "gradrecomp/export.h"
 #include "gradrecomp/region/region.h"
 
 namespace gradrecomp {
@@ -28,7 +29,7 @@ auto checkpoint(Function&& function, Inputs&&... inputs) {
 /// the last, whose inside backward needs first.
 ///
 /// Throws:  c10::ValueError if `segments` is not between 1 and the number of children.
-at::Tensor checkpoint_sequential(torch::nn::Sequential& model, std::int64_t segments,
-                                 at::Tensor input);
+GRADRECOMP_API at::Tensor checkpoint_sequential(torch::nn::Sequential& model, std::int64_t segments,
+                                                at::Tensor input);
 
 }  // namespace gradrecomp

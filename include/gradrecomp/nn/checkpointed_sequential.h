@@ -7,6 +7,7 @@
 #include <string>
 #include <utility>
 
+#include "gradrecomp/export.h"
 #include "gradrecomp/region/region.h"
 
 namespace gradrecomp {
@@ -19,7 +20,7 @@ namespace gradrecomp {
 ///
 /// The children are registered under the names they have in the model, so parameter names, state
 /// dicts and optimizers are those of the plain model, whose modules it shares.
-class CheckpointedSequentialImpl : public torch::nn::Module {
+class GRADRECOMP_API CheckpointedSequentialImpl : public torch::nn::Module {
  public:
   /// Throws:  c10::ValueError if the model is empty or an option is out of range.
   explicit CheckpointedSequentialImpl(torch::nn::Sequential model, Options options = {});

@@ -3,6 +3,7 @@
 #include <cstdint>
 #include <vector>
 
+#include "gradrecomp/export.h"
 #include "gradrecomp/plan/graph.h"
 
 namespace gradrecomp::plan {
@@ -20,7 +21,7 @@ namespace gradrecomp::plan {
 /// Guarantees: the recorded graphs at their own batch sizes; bytes are never negative, and whole
 ///             multiples of 512 or 64 if all recorded ones are.
 /// Threads:    safe to use from several threads.
-class BatchFit {
+class GRADRECOMP_API BatchFit {
  public:
   /// Throws:  std::invalid_argument if a graph is not valid, the batch sizes do not rise from 1 or
   ///          more, or the two differ in ops, wiring or the order of events, naming what differs

@@ -3,6 +3,7 @@
 #include <cstdint>
 #include <optional>
 
+#include "gradrecomp/export.h"
 #include "gradrecomp/plan/batch_fit.h"
 #include "gradrecomp/plan/plan.h"
 #include "gradrecomp/plan/selection.h"
@@ -34,7 +35,7 @@ struct BatchPlan {
 /// Guarantees: the plan is within the request as predicted, or `batch` is 0; deterministic.
 /// Complexity: make_plan() about 6 times, at most 15, as the peak is nearly a line in the batch.
 /// Throws:     std::invalid_argument if max_peak_bytes, max_overhead or max_batch is not valid.
-BatchPlan largest_batch(const BatchFit& fit, const BatchRequest& request);
+GRADRECOMP_API BatchPlan largest_batch(const BatchFit& fit, const BatchRequest& request);
 
 /// Finds the batch and plan of the most samples per second within the request.
 ///
@@ -44,7 +45,7 @@ BatchPlan largest_batch(const BatchFit& fit, const BatchRequest& request);
 ///             is found by a climb, so another may be slightly better where plans come in jumps.
 /// Complexity: make_plan() about 8 times, at most 14.
 /// Throws:     as largest_batch() does.
-BatchPlan best_throughput(const BatchFit& fit, const BatchRequest& request);
+GRADRECOMP_API BatchPlan best_throughput(const BatchFit& fit, const BatchRequest& request);
 
 /// What least_memory is asked for.
 struct ThroughputRequest {
@@ -61,6 +62,6 @@ struct ThroughputRequest {
 /// Complexity: make_plan() about 8 times, at most 14.
 /// Throws:     std::invalid_argument if min_samples_per_second is not above 0 or max_batch is
 ///             below 1.
-BatchPlan least_memory(const BatchFit& fit, const ThroughputRequest& request);
+GRADRECOMP_API BatchPlan least_memory(const BatchFit& fit, const ThroughputRequest& request);
 
 }  // namespace gradrecomp::plan

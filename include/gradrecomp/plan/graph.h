@@ -4,6 +4,8 @@
 #include <string>
 #include <vector>
 
+#include "gradrecomp/export.h"
+
 /// What the planner knows of one recorded training step. No Torch here.
 namespace gradrecomp::plan {
 
@@ -74,6 +76,6 @@ struct Graph {
 
 /// Checks indices, costs and the order of events.
 /// Throws:  std::invalid_argument naming the first op, value or event at fault.
-void validate(const Graph& graph);
+GRADRECOMP_API void validate(const Graph& graph);
 
 }  // namespace gradrecomp::plan

@@ -4,6 +4,7 @@
 #include <string>
 #include <string_view>
 
+#include "gradrecomp/export.h"
 #include "gradrecomp/plan/graph.h"
 #include "gradrecomp/plan/origin.h"
 
@@ -20,17 +21,17 @@ struct SavedGraph {
 /// Guarantees: the same text for the same graph; load_graph() gives back every bit of it; a file
 ///             that is there already stays whole until the new one replaces it.
 /// Throws:     std::invalid_argument if the file cannot be written or validate(graph) throws.
-void save_graph(const SavedGraph& saved, const std::filesystem::path& path);
+GRADRECOMP_API void save_graph(const SavedGraph& saved, const std::filesystem::path& path);
 
 /// Reads what save_graph() wrote, and validates it.
 /// Throws:  std::invalid_argument naming the file and what is not as it must be.
-SavedGraph load_graph(const std::filesystem::path& path);
+GRADRECOMP_API SavedGraph load_graph(const std::filesystem::path& path);
 
 /// The text that save_graph() writes. Bytes of strings that are not UTF-8 are replaced.
-std::string graph_text(const SavedGraph& saved);
+GRADRECOMP_API std::string graph_text(const SavedGraph& saved);
 
 /// Reads that text, and validates the graph.
 /// Throws:  std::invalid_argument naming what is not as it must be.
-SavedGraph parse_graph(std::string_view text);
+GRADRECOMP_API SavedGraph parse_graph(std::string_view text);
 
 }  // namespace gradrecomp::plan

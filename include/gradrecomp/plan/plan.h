@@ -4,6 +4,7 @@
 #include <string>
 #include <vector>
 
+#include "gradrecomp/export.h"
 #include "gradrecomp/plan/graph.h"
 
 namespace gradrecomp::plan {
@@ -30,7 +31,7 @@ struct Offload {
 };
 
 /// Which values of one op sequence to keep, and what that is predicted to cost.
-struct Plan {
+struct GRADRECOMP_API Plan {
   std::string policy = {};  ///< what made it: "max_overhead", "keep_all", "every_2", ...
   std::vector<std::uint8_t> keep = {};  ///< per value of the graph: 1 keep, 0 drop
   std::vector<Sweep> sweeps = {};  ///< of a nested plan, by target; empty: no value is made twice
@@ -61,6 +62,6 @@ struct Plan {
 /// Only peaks, overheads and the number of replays are measured anew; `feasible` and the proven
 /// figures stay.
 /// Throws:  std::invalid_argument if `plan` does not fit `graph`.
-Plan predict(const Graph& graph, Plan plan);
+GRADRECOMP_API Plan predict(const Graph& graph, Plan plan);
 
 }  // namespace gradrecomp::plan

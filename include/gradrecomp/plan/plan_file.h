@@ -4,6 +4,7 @@
 #include <string>
 #include <string_view>
 
+#include "gradrecomp/export.h"
 #include "gradrecomp/plan/origin.h"
 #include "gradrecomp/plan/plan.h"
 
@@ -22,17 +23,17 @@ struct SavedPlan {
 /// Guarantees: the same text for the same plan; load_plan() gives back every bit of it; a file that
 ///             is there already stays whole until the new one replaces it.
 /// Throws:     std::invalid_argument if the file cannot be written, or load_plan() would refuse it.
-void save_plan(const SavedPlan& saved, const std::filesystem::path& path);
+GRADRECOMP_API void save_plan(const SavedPlan& saved, const std::filesystem::path& path);
 
 /// Reads what save_plan() wrote.
 /// Throws:  std::invalid_argument naming the file and the field that is not as it must be.
-SavedPlan load_plan(const std::filesystem::path& path);
+GRADRECOMP_API SavedPlan load_plan(const std::filesystem::path& path);
 
 /// The text that save_plan() writes. Bytes of strings that are not UTF-8 are replaced.
-std::string plan_text(const SavedPlan& saved);
+GRADRECOMP_API std::string plan_text(const SavedPlan& saved);
 
 /// Reads that text.
 /// Throws:  std::invalid_argument naming the field that is not as it must be.
-SavedPlan parse_plan(std::string_view text);
+GRADRECOMP_API SavedPlan parse_plan(std::string_view text);
 
 }  // namespace gradrecomp::plan

@@ -5,6 +5,7 @@
 #include <string_view>
 #include <vector>
 
+#include "gradrecomp/export.h"
 #include "gradrecomp/plan/graph.h"
 #include "gradrecomp/plan/plan.h"
 #include "gradrecomp/plan/selection.h"
@@ -15,22 +16,22 @@ namespace gradrecomp::plan {
 using KeptSet = std::vector<std::uint8_t>;
 
 /// Keeps every value autograd saved: the plain step.
-KeptSet keep_all(const Graph& graph);
+GRADRECOMP_API KeptSet keep_all(const Graph& graph);
 
 /// Keeps only what cannot be replayed. Its peak is often that of the plain step, as the first
 /// demand of backward makes the whole network again.
-KeptSet drop_all(const Graph& graph);
+GRADRECOMP_API KeptSet drop_all(const Graph& graph);
 
 /// Keeps what crosses the boundaries between groups of `k` stages, in the order they first run.
 ///
 /// Guarantees: a replay reads nothing made in another group, unless that was overwritten in place
 ///             by one group after another was done with it.
 /// Throws:     std::invalid_argument if `k` is below 1.
-KeptSet every_k(const Graph& graph, Index k);
+GRADRECOMP_API KeptSet every_k(const Graph& graph, Index k);
 
 /// every_k with groups of about sqrt(number of stages).
 /// Source:     Chen et al., Training Deep Nets with Sublinear Memory Cost, 2016.
-KeptSet sqrt_n(const Graph& graph);
+GRADRECOMP_API KeptSet sqrt_n(const Graph& graph);
 
 /// Keeps what crosses between `num_segments` segments that save about the same bytes.
 ///
@@ -38,20 +39,20 @@ KeptSet sqrt_n(const Graph& graph);
 /// Throws:  std::invalid_argument if `num_segments` is below 1.
 /// Source:  torch.utils.checkpoint.checkpoint_sequential; differs from it in that segments are
 ///          equal in bytes, not in layers, and the last one is replayed like the others.
-KeptSet uniform_n(const Graph& graph, Index num_segments);
+GRADRECOMP_API KeptSet uniform_n(const Graph& graph, Index num_segments);
 
 /// Keeps what crosses between segments that end once they save more than a threshold.
 ///
 /// Complexity: one simulation per number of blocks, of which there are at most about 128.
 /// Source:     Chen et al. 2016, Algorithm 3 (memory planning with budget); differs from it in that
 ///             the threshold is the one of least simulated peak, not of least estimated sum.
-KeptSet chen_greedy(const Graph& graph);
+GRADRECOMP_API KeptSet chen_greedy(const Graph& graph);
 
 /// Drops what ops without FLOPs made, as far as no replay needs an op with FLOPs.
 ///
 /// Where one would, the dropped value is kept, or what the op with FLOPs made, whichever is
 /// smaller.
-KeptSet pointwise_only(const Graph& graph);
+GRADRECOMP_API KeptSet pointwise_only(const Graph& graph);
 
 /// Keeps what crosses between stages and what ops with FLOPs made: convolutions, matrix products
 /// and attention.
@@ -59,7 +60,7 @@ KeptSet pointwise_only(const Graph& graph);
 /// Source:  selective activation checkpointing of PyTorch
 ///          (torch.utils.checkpoint.create_selective_checkpoint_contexts) around every stage;
 ///          differs from it in that a bias or activation written over such an output is kept too.
-KeptSet selective(const Graph& graph);
+GRADRECOMP_API KeptSet selective(const Graph& graph);
 
 /// Keeps all or nothing inside each block, at the least replay seconds whose peak is at most
 /// `share` of the plain step's.
@@ -72,7 +73,7 @@ KeptSet selective(const Graph& graph);
 /// Source:     rotor: Beaumont et al., Optimal Re-Materialization Strategies for Heterogeneous
 ///             Chains, ACM TOMS 2024; differs from it in that no op is replayed twice, and that
 ///             bytes are exact instead of rounded to slots.
-KeptSet whole_block(const Graph& graph, double share);
+GRADRECOMP_API KeptSet whole_block(const Graph& graph, double share);
 
 /// A kept set with the sweeps that make values more than once.
 struct FixedPlan {
@@ -89,12 +90,12 @@ struct FixedPlan {
 ///             s = num_checkpoints + 1 and C(s + r - 1, s) < l <= C(s + r, s).
 /// Throws:     std::invalid_argument if `num_checkpoints` is below 1.
 /// Source:     Griewank and Walther, Algorithm 799: revolve, ACM TOMS 2000.
-FixedPlan revolve_n(const Graph& graph, Index num_checkpoints);
+GRADRECOMP_API FixedPlan revolve_n(const Graph& graph, Index num_checkpoints);
 
 /// Halves the chain of stages again and again: about log2(stages) boundaries are held at a time.
 ///
 /// Source:  Chen et al. 2016, section 4.4 (recursion with one checkpoint at a time).
-FixedPlan nested(const Graph& graph);
+GRADRECOMP_API FixedPlan nested(const Graph& graph);
 
 /// What decides: a budget (the optimiser) or one of the fixed policies.
 enum class PolicyKind : std::uint8_t {
@@ -123,17 +124,17 @@ struct Policy {
 /// "keep_all", "drop_all", "every_2", "sqrt_n", "uniform_8", "chen_greedy", "pointwise_only",
 /// "selective", "whole_block_0.4", "revolve_5", "nested", "max_overhead", "max_peak_bytes".
 /// Throws:  std::invalid_argument listing these, for any other text.
-Policy parse_policy(std::string_view text);
+GRADRECOMP_API Policy parse_policy(std::string_view text);
 
 /// The text that parse_policy reads.
-std::string to_string(const Policy& policy);
+GRADRECOMP_API std::string to_string(const Policy& policy);
 
 /// The kept set and sweeps of a fixed policy.
 /// Throws:  std::invalid_argument for the two policies that need a budget.
-FixedPlan fixed_plan(const Graph& graph, const Policy& policy);
+GRADRECOMP_API FixedPlan fixed_plan(const Graph& graph, const Policy& policy);
 
 /// The kept set of a fixed policy without sweeps.
 /// Throws:  std::invalid_argument for policies that need a budget or sweeps.
-KeptSet kept_set(const Graph& graph, const Policy& policy);
+GRADRECOMP_API KeptSet kept_set(const Graph& graph, const Policy& policy);
 
 }  // namespace gradrecomp::plan

@@ -4,6 +4,7 @@
 #include <string>
 #include <vector>
 
+#include "gradrecomp/export.h"
 #include "gradrecomp/plan/graph.h"
 
 namespace gradrecomp::plan {
@@ -28,13 +29,13 @@ enum class Verdict : std::uint8_t { open, keep, drop };
 /// What cannot be replayed stays kept whatever a drop pattern says.
 /// Throws:  std::invalid_argument if a pattern or layer type matches nothing, a layer type is not
 ///          known, or a value is to be kept and dropped.
-std::vector<Verdict> select(const Graph& graph, const Selection& selection);
+GRADRECOMP_API std::vector<Verdict> select(const Graph& graph, const Selection& selection);
 
 /// The layer types that a selection can name: "BatchNorm", "Conv", "Linear", ...
 ///
 /// A type is found by the names of the ops that it runs, whatever module or function ran them; the
 /// case of letters and a dimension such as the 2d of "Conv2d" do not matter. Where a bias or a
 /// scale is written over what an op made, the result counts as made by that op.
-std::vector<std::string> layer_types();
+GRADRECOMP_API std::vector<std::string> layer_types();
 
 }  // namespace gradrecomp::plan

@@ -4,6 +4,7 @@
 #include <span>
 #include <vector>
 
+#include "gradrecomp/export.h"
 #include "gradrecomp/plan/graph.h"
 #include "gradrecomp/plan/plan.h"
 
@@ -37,7 +38,7 @@ struct Timeline {
 /// Mimics the replay engine exactly; see Note [ The executor's rule ] in simulate.cpp.
 /// Threads:    one object serves one thread at a time; it does not refer to the graph it came from.
 /// Complexity: a run takes O(ops + events + replayed ops + their inputs).
-class Simulator {
+class GRADRECOMP_API Simulator {
  public:
   /// Throws:  std::invalid_argument if validate(graph) does.
   explicit Simulator(const Graph& graph);
@@ -173,12 +174,13 @@ class Simulator {
 ///
 /// Guarantees: the activation peak of a step on the same op sequence, equal to the byte on CPU.
 /// Throws:     std::invalid_argument if `keep` has another size than graph.values.
-Simulation simulate(const Graph& graph, std::span<const std::uint8_t> keep);
-Simulation simulate(const Graph& graph, std::span<const std::uint8_t> keep,
-                    std::span<const Sweep> sweeps, std::span<const Offload> offloads = {});
+GRADRECOMP_API Simulation simulate(const Graph& graph, std::span<const std::uint8_t> keep);
+GRADRECOMP_API Simulation simulate(const Graph& graph, std::span<const std::uint8_t> keep,
+                                   std::span<const Sweep> sweeps,
+                                   std::span<const Offload> offloads = {});
 
 /// The first, also returning live bytes after every event.
-Simulation simulate(const Graph& graph, std::span<const std::uint8_t> keep,
-                    std::vector<std::int64_t>& live_bytes_after_event);
+GRADRECOMP_API Simulation simulate(const Graph& graph, std::span<const std::uint8_t> keep,
+                                   std::vector<std::int64_t>& live_bytes_after_event);
 
 }  // namespace gradrecomp::plan

@@ -5,6 +5,7 @@
 #include <string>
 #include <vector>
 
+#include "gradrecomp/export.h"
 #include "gradrecomp/plan/graph.h"
 #include "gradrecomp/plan/host_link.h"
 #include "gradrecomp/plan/plan.h"
@@ -45,7 +46,7 @@ struct Request {
 /// Threads:    safe to call from several threads.
 /// Throws:     std::invalid_argument if the graph, the selection or the budget is not valid.
 /// Source:     Notes in block_graph.cpp, menu.cpp, chain.cpp, bound.cpp and polish.cpp.
-Plan make_plan(const Graph& graph, const Request& request);
+GRADRECOMP_API Plan make_plan(const Graph& graph, const Request& request);
 
 /// What a front is asked for.
 struct FrontRequest {
@@ -63,6 +64,6 @@ struct FrontRequest {
 ///
 /// Guarantees: peaks fall strictly; deterministic.
 /// Throws:     std::invalid_argument if the graph or the selection is not valid.
-std::vector<Plan> make_front(const Graph& graph, const FrontRequest& request);
+GRADRECOMP_API std::vector<Plan> make_front(const Graph& graph, const FrontRequest& request);
 
 }  // namespace gradrecomp::plan

@@ -3,10 +3,12 @@
 #include <cstddef>
 #include <memory>
 
+#include "gradrecomp/export.h"
+
 namespace gradrecomp::profile {
 
 /// Sees every allocation and release that one thread makes through the CPU tensor allocator.
-class AllocationSink {
+class GRADRECOMP_API AllocationSink {
  public:
   virtual ~AllocationSink() = default;
   virtual void allocated(const void* pointer, std::size_t bytes) = 0;
@@ -14,6 +16,6 @@ class AllocationSink {
 };
 
 /// Sends this thread's allocations to `sink` too, for as long as it lives.
-void add_allocation_sink(std::weak_ptr<AllocationSink> sink);
+GRADRECOMP_API void add_allocation_sink(std::weak_ptr<AllocationSink> sink);
 
 }  // namespace gradrecomp::profile

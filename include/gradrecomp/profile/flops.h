@@ -1,5 +1,6 @@
 #pragma once
 
+#include "gradrecomp/export.h"
 #include "gradrecomp/tape/tape.h"
 
 namespace gradrecomp::profile {
@@ -15,9 +16,9 @@ struct Flops {
 /// 0.
 ///
 /// Source: the counting rules of torch.utils.flop_counter.
-Flops flops_of(const tape::Op& op, const tape::Tape& tape);
+GRADRECOMP_API Flops flops_of(const tape::Op& op, const tape::Tape& tape);
 
 /// Bytes of the tensors a recorded op reads and writes.
-double bytes_moved_by(const tape::Op& op, const tape::Tape& tape);
+GRADRECOMP_API double bytes_moved_by(const tape::Op& op, const tape::Tape& tape);
 
 }  // namespace gradrecomp::profile

@@ -4,6 +4,8 @@
 
 #include <cstdint>
 
+#include "gradrecomp/export.h"
+
 namespace gradrecomp::profile {
 
 /// Bytes of one device's tensor allocator.
@@ -18,11 +20,11 @@ struct MemoryCounter {
 ///
 /// Counts what is allocated from then on, to the byte and without the allocator's rounding, so
 /// call it before the model is built. Later allocators set by the program end the counting.
-void install_cpu_counter();
+GRADRECOMP_API void install_cpu_counter();
 
 /// What `device` has now. On the CPU exact, on others the caching allocator's own statistics.
 /// Throws: c10::NotImplementedError on a device whose allocator keeps no statistics.
-MemoryCounter memory_counter(c10::Device device);
+GRADRECOMP_API MemoryCounter memory_counter(c10::Device device);
 
 /// What a device's allocator says about itself. On the CPU all bytes are the same.
 struct DeviceMemory {
@@ -36,12 +38,12 @@ struct DeviceMemory {
 /// Peaks are since the innermost meter began, or since the last reset of the allocator's own. All
 /// zero before the device is first used. Throws: c10::NotImplementedError on a device whose
 /// allocator keeps no statistics.
-DeviceMemory device_memory(c10::Device device);
+GRADRECOMP_API DeviceMemory device_memory(c10::Device device);
 
 /// Measures the peak of a scope. Meters nest: an outer one sees the peaks of those inside it.
 ///
 /// Threads: counts what every thread allocates; meters of one device must nest, on one thread.
-class MemoryMeter {
+class GRADRECOMP_API MemoryMeter {
  public:
   explicit MemoryMeter(c10::Device device);
   ~MemoryMeter();

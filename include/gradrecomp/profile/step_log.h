@@ -7,6 +7,7 @@
 #include <unordered_map>
 #include <vector>
 
+#include "gradrecomp/export.h"
 #include "gradrecomp/plan/graph.h"
 #include "gradrecomp/profile/allocation_sink.h"
 #include "gradrecomp/tape/observer.h"
@@ -21,7 +22,7 @@ class StreamClock;
 /// What the program allocates besides the tape's values does not depend on the plan, so it is
 /// logged once, between the marks of ops, unpacks and releases. See docs/design/profile.md.
 /// Threads:  any number once the tape is sealed; before that the one that records.
-class StepLog final : public tape::Observer, public AllocationSink {
+class GRADRECOMP_API StepLog final : public tape::Observer, public AllocationSink {
  public:
   /// Starts logging, this thread's allocations included.
   static std::shared_ptr<StepLog> begin();

@@ -5,6 +5,7 @@
 #include <optional>
 #include <string>
 
+#include "gradrecomp/export.h"
 #include "gradrecomp/plan/plan.h"
 #include "gradrecomp/plan/policies.h"
 
@@ -51,6 +52,6 @@ struct Options {
 };
 
 /// Throws:  c10::ValueError naming the option that is out of range or contradicts another.
-void validate(const Options& options);
+GRADRECOMP_API void validate(const Options& options);
 
 }  // namespace gradrecomp

@@ -6,6 +6,7 @@
 #include <type_traits>
 #include <vector>
 
+#include "gradrecomp/export.h"
 #include "gradrecomp/plan/graph.h"
 #include "gradrecomp/plan/plan.h"
 #include "gradrecomp/region/options.h"
@@ -37,7 +38,7 @@ struct StepReport {
 /// Under no_grad the callable just runs, and so it does inside another region.
 /// Threads:    one thread at a time runs a region; its backward may run on any.
 /// Guarantees: gradients, buffers and random state are those of the plain step, bit for bit.
-class Region {
+class GRADRECOMP_API Region {
  public:
   /// Throws:  c10::ValueError if an option is out of range or contradicts another.
   explicit Region(Options options = {});
@@ -68,7 +69,7 @@ class Region {
 };
 
 /// Names the stage that begins here, in the region that runs on this thread; elsewhere a no-op.
-void begin_stage(std::string_view name);
+GRADRECOMP_API void begin_stage(std::string_view name);
 
 /// Runs `body` in a region of its own that drops everything inside: torch.utils.checkpoint's
 /// verdict without its second forward. See nn/checkpoint.h for the user's form.
@@ -77,10 +78,11 @@ auto run_dropped(Body&& body);
 
 namespace detail {
 
-bool region_wanted();
-std::unique_ptr<Step, void (*)(Step*)> open_step(const std::shared_ptr<Session>& session);
-std::unique_ptr<Step, void (*)(Step*)> open_dropping_step();
-void close_step(Step& step, const std::vector<at::Tensor*>& outputs);
+GRADRECOMP_API bool region_wanted();
+GRADRECOMP_API std::unique_ptr<Step, void (*)(Step*)> open_step(
+    const std::shared_ptr<Session>& session);
+GRADRECOMP_API std::unique_ptr<Step, void (*)(Step*)> open_dropping_step();
+GRADRECOMP_API void close_step(Step& step, const std::vector<at::Tensor*>& outputs);
 
 template <typename Body>
 auto run_step(std::unique_ptr<Step, void (*)(Step*)> step, Body&& body) {

@@ -4,6 +4,7 @@
 #include <string>
 #include <vector>
 
+#include "gradrecomp/export.h"
 #include "gradrecomp/plan/graph.h"
 #include "gradrecomp/plan/plan.h"
 
@@ -22,9 +23,9 @@ struct StageRow {
 };
 
 /// One row per stage, in the order the stages first ran.
-std::vector<StageRow> stage_rows(const plan::Graph& graph, const plan::Plan& plan);
+GRADRECOMP_API std::vector<StageRow> stage_rows(const plan::Graph& graph, const plan::Plan& plan);
 
 /// The rows as a table with a closing total.
-std::string stage_table(const plan::Graph& graph, const plan::Plan& plan);
+GRADRECOMP_API std::string stage_table(const plan::Graph& graph, const plan::Plan& plan);
 
 }  // namespace gradrecomp

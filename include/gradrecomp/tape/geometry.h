@@ -4,12 +4,14 @@
 #include <c10/core/Storage.h>
 #include <c10/core/impl/SizesAndStrides.h>
 
+#include "gradrecomp/export.h"
+
 namespace gradrecomp::tape {
 
 /// Everything of a tensor but its storage: how to read a value through one argument.
 ///
 /// Memory: holds no storage and no autograd metadata, so a tape cannot keep a graph alive.
-class Geometry {
+class GRADRECOMP_API Geometry {
  public:
   Geometry() = default;
   explicit Geometry(const at::Tensor& tensor);

@@ -5,12 +5,13 @@
 
 #include <memory>
 
+#include "gradrecomp/export.h"
 #include "gradrecomp/tape/tape.h"
 
 namespace gradrecomp::tape {
 
 /// What autograd holds instead of a saved tensor: a value on a tape, seen through a geometry.
-class Handle final : public torch::autograd::SavedVariableHooks {
+class GRADRECOMP_API Handle final : public torch::autograd::SavedVariableHooks {
  public:
   Handle() = default;
   ~Handle() override;

@@ -1,5 +1,6 @@
 #pragma once
 
+#include "gradrecomp/export.h"
 #include "gradrecomp/tape/op.h"
 
 namespace gradrecomp::tape {
@@ -7,7 +8,7 @@ namespace gradrecomp::tape {
 class Tape;
 
 /// Sees what happens to a tape while a step is profiled. Called on the thread that does it.
-class Observer {
+class GRADRECOMP_API Observer {
  public:
   virtual ~Observer() = default;
   virtual void op_begins(const Tape& tape) = 0;
@@ -22,10 +23,10 @@ class Observer {
 
 /// True while this thread works for GradRecomp itself (replay, verification, release), so that
 /// whoever logs the program's own allocations leaves these out.
-bool in_own_work() noexcept;
+GRADRECOMP_API bool in_own_work() noexcept;
 
 /// Marks a scope as GradRecomp's own work.
-class OwnWork {
+class GRADRECOMP_API OwnWork {
  public:
   OwnWork() noexcept;
   ~OwnWork();

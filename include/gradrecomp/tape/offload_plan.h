@@ -5,6 +5,8 @@
 #include <span>
 #include <vector>
 
+#include "gradrecomp/export.h"
+
 namespace gradrecomp::tape {
 
 /// A kept value that is in host memory between its use in forward and its use in backward.
@@ -15,7 +17,7 @@ struct Offload {
 };
 
 /// Which values of one op sequence go to host memory, and when.
-class OffloadPlan {
+class GRADRECOMP_API OffloadPlan {
  public:
   explicit OffloadPlan(std::vector<Offload> offloads);
 

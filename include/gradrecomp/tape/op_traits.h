@@ -5,6 +5,8 @@
 #include <cstdint>
 #include <vector>
 
+#include "gradrecomp/export.h"
+
 namespace gradrecomp::tape {
 
 /// What the schema, the tags and a short list of names say about an operator.
@@ -23,6 +25,6 @@ struct OpTraits {
 
 /// Traits of `op`, computed once per operator.
 /// Threads: safe; every thread has its own table.
-const OpTraits& traits_of(const c10::OperatorHandle& op);
+GRADRECOMP_API const OpTraits& traits_of(const c10::OperatorHandle& op);
 
 }  // namespace gradrecomp::tape

@@ -7,6 +7,7 @@
 #include <memory>
 #include <vector>
 
+#include "gradrecomp/export.h"
 #include "gradrecomp/tape/tape.h"
 
 namespace gradrecomp::tape {
@@ -31,7 +32,7 @@ struct Advice {
 /// Records the operators of one thread onto a tape, from construction to finish() or destruction.
 ///
 /// Lies below Autograd, ADInplaceOrView and Autocast; see docs/design/tape.md.
-class Recorder {
+class GRADRECOMP_API Recorder {
  public:
   /// Called before a call that the advice did not foresee; returns what to do from there on.
   using Diverged = std::function<Advice(std::size_t call, std::uint64_t hash)>;

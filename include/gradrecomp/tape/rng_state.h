@@ -6,13 +6,15 @@
 #include <memory>
 #include <optional>
 
+#include "gradrecomp/export.h"
+
 namespace gradrecomp::tape {
 
 /// State of one random generator at one moment, kept outside the tensor allocators.
 ///
 /// On the CPU the whole Mersenne twister (2.5 KB); on other devices seed and offset, two host
 /// integers that are read without a synchronisation.
-class RngState {
+class GRADRECOMP_API RngState {
  public:
   explicit RngState(const at::Generator& generator);
 

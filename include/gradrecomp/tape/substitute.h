@@ -5,6 +5,8 @@
 #include <cstdint>
 #include <vector>
 
+#include "gradrecomp/export.h"
+
 namespace gradrecomp::tape {
 
 struct Op;
@@ -25,7 +27,7 @@ struct Followers {
 /// Makes the result of an op from less work than the recorded call, once the call has been made.
 ///
 /// Stateless and shared by all ops of its kind.
-class Substitute {
+class GRADRECOMP_API Substitute {
  public:
   virtual ~Substitute() = default;
 

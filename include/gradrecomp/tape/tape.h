@@ -9,6 +9,7 @@
 #include <string>
 #include <vector>
 
+#include "gradrecomp/export.h"
 #include "gradrecomp/tape/offload_plan.h"
 #include "gradrecomp/tape/op.h"
 
@@ -79,7 +80,7 @@ struct Value {
 /// Lifetime: shared by the handles autograd holds and by the region's backward node, so it is
 ///           gone when the graph is gone.
 /// Threads:  recorded on one thread; after seal() any number of backward threads may use it.
-class Tape : public std::enable_shared_from_this<Tape> {
+class GRADRECOMP_API Tape : public std::enable_shared_from_this<Tape> {
  public:
   Tape() = default;
   ~Tape() = default;

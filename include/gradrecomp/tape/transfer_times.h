@@ -4,6 +4,8 @@
 
 #include <cstdint>
 
+#include "gradrecomp/export.h"
+
 namespace gradrecomp::tape {
 
 struct TransferTimes {
@@ -13,6 +15,6 @@ struct TransferTimes {
 
 /// Copies `bytes` there and back as offloaded values are, once to warm up and once timed. Waits for
 /// the device.
-TransferTimes time_transfers(c10::Device device, std::int64_t bytes);
+GRADRECOMP_API TransferTimes time_transfers(c10::Device device, std::int64_t bytes);
 
 }  // namespace gradrecomp::tape

@@ -1,7 +1,8 @@
 // Makes the CUDA kernels known when the program is loaded.
 #include <c10/util/Exception.h>
 
-#include "check.h"
+#include "gradrecomp/export.h"
+#include "gradrecomp/kernels/check.h"
 #include "gradrecomp/kernels/table.h"
 #include "launch.h"
 
@@ -47,5 +48,5 @@ bool registered() {
 }  // namespace gradrecomp::kernels::cuda
 
 // Programs ask their linker for this name, or it would leave the library out.
-extern "C" const bool gradrecomp_cuda_kernels;
+extern "C" GRADRECOMP_API const bool gradrecomp_cuda_kernels;
 extern "C" const bool gradrecomp_cuda_kernels = gradrecomp::kernels::cuda::registered();
