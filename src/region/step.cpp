@@ -67,6 +67,8 @@ tape::Advice Step::left_plan(std::size_t call, std::uint64_t hash) {
 void Step::begin_stage(std::string_view name) {
   if (recorder_->in_window_mode()) close_window();
   if (log_) recorder_->begin_stage(log_->stage(std::string(name)));
+  stage_range_.reset();
+  stage_range_.emplace("GradRecomp: " + std::string(name));
 }
 
 void Step::close_window() {
@@ -77,6 +79,7 @@ void Step::close_window() {
 }
 
 void Step::close(const std::vector<at::Tensor*>& outputs) {
+  stage_range_.reset();
   if (recorder_->in_window_mode()) close_window();
   auto closed = std::make_shared<ClosedStep>();
   closed->session = session_;

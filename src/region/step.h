@@ -1,9 +1,11 @@
 #pragma once
 
 #include <memory>
+#include <optional>
 #include <string_view>
 #include <vector>
 
+#include "gradrecomp/tape/range.h"
 #include "session.h"
 
 namespace gradrecomp {
@@ -47,6 +49,7 @@ class Step {
   std::shared_ptr<tape::Tape> tape_;
   std::shared_ptr<profile::StepLog> log_;
   std::unique_ptr<tape::Recorder> recorder_;
+  std::optional<tape::Range> stage_range_;
   Step* outer_;
 };
 

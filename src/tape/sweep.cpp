@@ -8,6 +8,7 @@
 
 #include "bytes.h"
 #include "gradrecomp/tape/observer.h"
+#include "gradrecomp/tape/range.h"
 #include "packed_form.h"
 #include "stopwatch.h"
 #include "stream_scope.h"
@@ -37,6 +38,7 @@ c10::Storage Sweep::run(ValueId target) {
   target_ = target;
   plan_ = tape_.sweep_plan(target);
   collect({target});
+  const Range range("GradRecomp: replay up to " + tape_.ops_[ops_.back()].handle.schema().name());
   for (std::size_t position = 0; position < ops_.size();) position += execute(position);
   tape_.num_replayed_ops_ += static_cast<std::int64_t>(ops_.size());
   tape_.replay_seconds_ += stopwatch.seconds();

@@ -6,6 +6,7 @@
 #include <c10/core/impl/VirtualGuardImpl.h>
 
 #include "gradrecomp/nn/checkpointed_sequential.h"
+#include "gradrecomp/profile/memory_meter.h"
 #include "support/training.h"
 
 namespace gradrecomp::test {
@@ -61,6 +62,42 @@ TEST_F(Cuda, E6TheGeneratorOfTheDeviceEndsWhereItEndsPlainly) {
     y.sum().backward();
     return Tensors{x.grad(), torch::rand({8}, torch::kCUDA)};
   });
+}
+
+// Kept values go to pinned memory and come back beside the device's work, of which much is queued:
+// a copy that waits for nothing would read what is not there yet.
+TEST_F(Cuda, OffloadedValuesSurviveALongQueueOfWork) {
+  const auto weight = torch::randn({512, 512}, torch::kCUDA);
+  expect_same_step([&](const Wrap& wrap) {
+    const auto x = torch::randn({512, 512}, torch::kCUDA).requires_grad_();
+    auto busy = torch::randn({4096, 4096}, torch::kCUDA);
+    for (int i = 0; i < 200; ++i) busy = torch::tanh(busy.matmul(busy));
+    const auto y = one(wrap)([&] {
+      auto z = x + busy.narrow(0, 0, 512).narrow(1, 0, 512);
+      for (int i = 0; i < 12; ++i) z = torch::tanh(z.matmul(weight).t());
+      return z;
+    });
+    y.sum().backward();
+    return Tensors{x.grad()};
+  });
+}
+
+TEST_F(Cuda, OffloadTakesDeviceMemoryOnlyWhileItIsNeeded) {
+  auto model = convolutions();
+  const auto images = torch::randn({64, 3, 16, 16}, torch::kCUDA);
+  const auto peak_of = [&](const Options& options) {
+    CheckpointedSequential net(model, options);
+    std::int64_t peak = 0;
+    for (int step = 0; step < 4; ++step) {
+      net->zero_grad(/*set_to_none=*/false);
+      const profile::MemoryMeter meter({c10::kCUDA, 0});
+      net->forward(images).sum().backward();
+      peak = meter.measured_peak_bytes();
+    }
+    return peak;
+  };
+  const auto without = peak_of({.max_overhead = 0.0});
+  EXPECT_LE(peak_of({.max_overhead = 1.0, .offload = true}), without);
 }
 
 TEST_F(Cuda, I1WrappedModelMovesToTheDevice) {

@@ -145,7 +145,8 @@ void expect_same_step(const std::function<Tensors(const Wrap&)>& step) {
   const auto random = random_state();
   std::int64_t num_replayed_ops = 0;
   for (const Options& options : {Options{.policy = "drop_all"}, Options{.policy = "keep_all"},
-                                 Options{.max_overhead = 0.5, .cost = plan::CostModel::flops}}) {
+                                 Options{.max_overhead = 0.5, .cost = plan::CostModel::flops},
+                                 Options{.max_peak_bytes = 1, .offload = true}}) {
     Region region(options);
     const auto in_region = [&](const auto& body) { return region.run(body); };
     for (int repeat = 0; repeat < 2; ++repeat) {
