@@ -3,13 +3,17 @@
 #include <ATen/Parallel.h>
 
 #include <algorithm>
+#include <deque>
 #include <memory>
+#include <mutex>
 #include <utility>
 
 #include "dice.h"
 #include "gradrecomp/region/region.h"
 #include "gradrecomp/tape/recorder.h"
+#include "inner_regions.h"
 #include "outcome.h"
+#include "random_plan.h"
 
 namespace gradrecomp::fuzzing {
 namespace {
@@ -23,9 +27,15 @@ class WarningLog : public c10::WarningHandler {
   void process(const c10::Warning& warning) override {
     // The workspace of an RNN layer has gaps that the layer never writes.
     const bool known = warning.msg().find("mkldnn_rnn_layer") != std::string::npos;
-    if (warning.msg().starts_with("GradRecomp") && !known) messages.push_back(warning.msg());
+    if (!warning.msg().starts_with("GradRecomp") || known) return;
+    const std::lock_guard lock(mutex_);
+    messages_.push_back(warning.msg());
   }
-  std::vector<std::string> messages;
+  [[nodiscard]] const std::vector<std::string>& messages() const { return messages_; }
+
+ private:
+  std::mutex mutex_;  // several threads may run backward
+  std::vector<std::string> messages_;
 };
 
 std::vector<Tensor> dropped(const Body& body) { return run_dropped(body); }
@@ -51,50 +61,6 @@ Wrapping on_tape(std::uint64_t seed) {
   };
 }
 
-Options random_options(Dice& dice, const Outcome& plain) {
-  static const std::vector<std::string> policies = {"drop_all",       "keep_all", "every_1",
-                                                    "every_2",        "every_3",  "sqrt_n",
-                                                    "pointwise_only", "nested",   "revolve_2"};
-  Options options;
-  options.window_bytes = dice.of(std::vector<std::int64_t>{1, 64, 1024, 16384, 64 << 20});
-  if (dice.chance(0.85)) {
-    options.policy = dice.of(policies);
-  } else if (dice.chance(0.5)) {
-    options.max_overhead = dice.real() * 0.3;
-    options.cost = plan::CostModel::flops;
-  } else {
-    const auto share = 0.3 + 0.7 * dice.real();
-    options.max_peak_bytes =
-        1 + static_cast<std::int64_t>(static_cast<double>(plain.measured_peak_bytes) * share);
-  }
-  return options;
-}
-
-// Any kept set, and sweeps for any of the values that can be demanded.
-plan::Plan random_plan(Dice& dice, const plan::Graph& graph) {
-  plan::Plan plan{.policy = "random", .signature = graph.signature};
-  const double share = dice.real();
-  const auto drawn = [&](plan::Index v) {
-    return graph.values[v].overwritten_by < 0 && dice.chance(share);
-  };
-  const auto num_values = static_cast<plan::Index>(graph.values.size());
-  for (plan::Index v = 0; v < num_values; ++v) plan.keep.push_back(dice.chance(share / 3));
-  for (plan::Index target = 0; target < num_values; ++target) {
-    if (!graph.values[target].saved || !drawn(target)) continue;
-    plan.sweeps.push_back({.target = target});
-    for (plan::Index v = 0; v < num_values; ++v) {
-      if (drawn(v)) plan.sweeps.back().cached.push_back(v);
-    }
-  }
-  return plan;
-}
-
-std::string described(const Options& options) {
-  if (!options.policy.empty()) return options.policy;
-  if (options.plan) return "random plan";
-  return options.max_overhead ? "max_overhead" : "max_peak_bytes";
-}
-
 class Checker {
  public:
   Checker(const Program& program, const CheckOptions& options)
@@ -102,16 +68,18 @@ class Checker {
 
   std::vector<Finding> run_all() {
     const c10::WarningUtils::WarningHandlerGuard guard(&log_);
-    plain_ = run(program_, {.nested = false});
-    const auto again = run(program_, {.nested = false});
+    plain_ = run(program_, {});
+    const auto again = run(program_, {});
     compare("plain", plain_, again);
     if (!findings_.empty()) return findings_;
     dropped_and_taped();
-    endings();
-    steps_of_region(random_options(dice_, plain_));
+    inner_regions();
+    endings_of_region();
+    steps_of_region(random_options(dice_, plain_.measured_peak_bytes));
     random_sweeps();
-    interleaved();
+    together();
     changing_programs();
+    changing_worlds();
     report_distrust();
     return findings_;
   }
@@ -125,55 +93,69 @@ class Checker {
   // Careless writes may reach memory that a reduction left rubbish in.
   void report_distrust() {
     if (program_.careless) return;
-    for (const auto& message : log_.messages) findings_.push_back({"verification", message});
+    for (const auto& message : log_.messages()) findings_.push_back({"verification", message});
+  }
+
+  // Checkpoints and regions inside a wrapped program just run what they hold.
+  Outcome run_wrapped(const Wrapping& wrapping, Ending ending = Ending::backward) {
+    return run(program_, {.ending = ending, .wrapping = wrapping, .inner_regions = &inner_});
+  }
+
+  // Its inner ones would be tapes of their own.
+  Outcome run_taped(Ending ending = Ending::backward) {
+    return run(program_, {.ending = ending, .wrapping = on_tape(dice_.next())});
   }
 
   void dropped_and_taped() {
-    compare("dropped", plain_, run(program_, {.wrapping = dropped}));
-    compare("taped", plain_, run(program_, {.wrapping = on_tape(dice_.next()), .nested = false}));
-    nested();
+    compare("dropped", plain_, run_wrapped(dropped));
+    compare("taped", plain_, run_taped());
   }
 
   // A checkpoint that reads memory which the program overwrites before backward says so instead of
   // guessing; a region around the whole program would have seen the write.
-  void nested() {
-    const auto actual = run(program_, {});
+  void compare_inner(const std::string& name, const Outcome& expected, const Outcome& actual) {
     const bool refused =
         actual.error.find("GradRecomp needs it to rematerialize") != std::string::npos;
-    if (!refused || actual.leaked_bytes != 0) compare("nested", plain_, actual);
+    if (!refused || actual.leaked_bytes != 0) compare(name, expected, actual);
   }
 
-  void endings() {
-    constexpr std::array kinds = {Ending::backward_twice, Ending::two_losses,
-                                  Ending::some_gradients, Ending::second_order,
-                                  Ending::other_thread,   Ending::written_outputs,
-                                  Ending::none,           Ending::none};
-    const Ending ending = kinds[dice_.below(kinds.size())];
+  void inner_regions() {
+    if (!plain_.has_inner) return;
+    InnerRegions regions(dice_.next(), options_.verify);
+    for (int step = 0; step < 2; ++step) {
+      compare_inner("inner regions", plain_, run(program_, {.inner_regions = &regions}));
+    }
+    const Ending ending = dice_.of(endings());
+    const Setup setup{.ending = ending, .inner_regions = &regions};
+    compare_inner("inner regions, " + std::string(to_string(ending)),
+                  run(program_, {.ending = ending}), run(program_, setup));
+  }
+
+  void endings_of_region() {
+    const Ending ending = dice_.of(endings());
     const std::string name = to_string(ending);
-    const auto expected = run(program_, {.ending = ending, .nested = false});
+    const auto expected = run(program_, {.ending = ending});
     Region region({.policy = "drop_all", .verify = options_.verify});
-    compare(name + ", dropped", expected, run(program_, {.ending = ending, .wrapping = dropped}));
-    compare(name + ", taped", expected,
-            run(program_, {ending, on_tape(dice_.next()), /*nested=*/false}));
-    compare(name + ", region", expected,
-            run(program_, {.ending = ending, .wrapping = in_region(region)}));
-    compare(name + ", region again", expected,
-            run(program_, {.ending = ending, .wrapping = in_region(region)}));
+    compare(name + ", dropped", expected, run_wrapped(dropped, ending));
+    compare(name + ", taped", expected, run_taped(ending));
+    compare(name + ", region", expected, run_wrapped(in_region(region), ending));
+    compare(name + ", region again", expected, run_wrapped(in_region(region), ending));
   }
 
   void random_sweeps() {
     Region region({.policy = "drop_all", .verify = options_.verify});
-    run(program_, {.wrapping = in_region(region)});
+    run_wrapped(in_region(region));
     if (!region.has_plan()) return;
     Options options;
     options.plan = std::make_shared<const plan::Plan>(random_plan(dice_, region.graph()));
     options.verify = options_.verify;
     steps_of_region(options);
-    const auto expected = run(program_, {.ending = Ending::backward_twice, .nested = false});
+    const Ending ending = dice_.of(endings());
+    const auto expected = run(program_, {.ending = ending});
     Region again(options);
     for (int step = 0; step < 2; ++step) {
-      compare("backward twice, random plan", expected,
-              run(program_, {.ending = Ending::backward_twice, .wrapping = in_region(again)}));
+      compare("random plan, " + std::string(to_string(ending)), expected,
+              run_wrapped(in_region(again), ending));
     }
   }
 
@@ -182,7 +164,7 @@ class Checker {
     const std::string name = "region " + described(options);
     Region region(options);
     for (int step = 0; step < 3; ++step) {
-      const auto actual = run(program_, {.wrapping = in_region(region)});
+      const auto actual = run_wrapped(in_region(region));
       compare(name + ", step " + std::to_string(step), plain_, actual);
       if (step > 0 && plain_.error.empty() && actual.error.empty()) {
         compare_peak(name, region, actual);
@@ -191,6 +173,7 @@ class Checker {
   }
 
   void compare_peak(const std::string& name, const Region& region, const Outcome& actual) {
+    if (plain_.replays_in_backward) return;
     if (!region.has_plan()) return;  // no output needs a gradient, so backward never met the region
     if (!region.last_step().followed_plan) {
       findings_.push_back({name, "the step did not follow its plan"});
@@ -204,37 +187,89 @@ class Checker {
                          /*about_peak=*/true});
   }
 
-  void interleaved() {
-    if (!dice_.chance(0.15)) return;
-    const auto expected = run_interleaved(program_, {.nested = false});
-    Region region({.policy = "drop_all", .verify = options_.verify});
-    for (int step = 0; step < 2; ++step) {
-      compare("interleaved", expected, run_interleaved(program_, {.wrapping = in_region(region)}));
+  // Several graphs at once, of one region or of several, each with data of its own.
+  void together() {
+    if (!dice_.chance(0.25)) return;
+    Together plain = random_together();
+    const auto expected = run_together(program_, plain);
+    Together wrapped = plain;
+    std::deque<Region> regions;
+    const bool is_one_region = !plain.runs_on_threads && dice_.chance(0.5);
+    for (auto& setup : wrapped.setups) {
+      if (regions.empty() || !is_one_region) {
+        regions.emplace_back(Options{.policy = "drop_all", .verify = options_.verify});
+      }
+      setup.wrapping = in_region(regions.back());
+      if (dice_.chance(0.2)) setup.wrapping = dropped;
     }
+    const std::string name = plain.runs_on_threads   ? "together on threads"
+                             : plain.ends_on_threads ? "together, backward on threads"
+                                                     : "together";
+    for (int step = 0; step < 2; ++step) {
+      compare(name, expected, run_together(program_, wrapped));
+    }
+  }
+
+  Together random_together() {
+    Together together;
+    together.ends_on_threads = dice_.chance(0.5);
+    together.runs_on_threads = !plain_.draws && dice_.chance(0.3);
+    const auto count = dice_.between(2, 3);
+    for (std::int64_t i = 0; i < count; ++i) {
+      const Ending ending = dice_.chance(0.6) ? Ending::backward : dice_.of(endings());
+      const auto data = static_cast<std::uint64_t>(dice_.below(2));
+      together.setups.push_back({.ending = ending, .variant = {.data = data}});
+      const auto place = static_cast<std::ptrdiff_t>(dice_.below(i + 1));
+      together.order.insert(together.order.begin() + place, static_cast<std::size_t>(i));
+    }
+    if (dice_.chance(0.2)) together.order.pop_back();
+    return together;
   }
 
   // The same region meets the program, a relative of it that goes on differently, and it again.
   void changing_programs() {
-    if (!dice_.chance(0.25)) return;
+    if (!dice_.chance(0.2)) return;
     Program other = program_;
     const auto kept = dice_.below(static_cast<std::int64_t>(other.steps.size()) + 1);
     other.steps.resize(kept);
     const auto more = generate(dice_.next()).steps;
     other.steps.insert(other.steps.end(), more.begin(),
                        more.begin() + std::min<std::ptrdiff_t>(std::ssize(more), 4));
-    const auto expected = run(other, {.nested = false});
-    Options options = random_options(dice_, plain_);
-    options.verify = options_.verify;
-    Region region(options);
+    const auto expected = run(other, {});
+    Region region(some_options());
     for (const bool changed : {false, false, true, false, true, true, false}) {
       compare(changed ? "changed program" : "program between changes", changed ? expected : plain_,
               run(changed ? other : program_, {.wrapping = in_region(region)}));
     }
   }
 
+  // The same region meets the program with other numbers, by which it may branch, and other shapes.
+  void changing_worlds() {
+    if (!dice_.chance(0.2)) return;
+    const std::vector<Variant> variants = {{}, {.data = 1}, {.data = 2, .sizes = 1}};
+    std::vector<Outcome> expected;
+    for (const auto& variant : variants) expected.push_back(run(program_, {.variant = variant}));
+    Region region(some_options());
+    for (const std::size_t i : {0, 0, 1, 2, 1, 2, 0}) {
+      compare("world " + std::to_string(i) + " of changing ones", expected[i],
+              run(program_, {.wrapping = in_region(region), .variant = variants[i]}));
+    }
+  }
+
+  Options some_options() {
+    Options options = random_options(dice_, plain_.measured_peak_bytes);
+    options.verify = options_.verify;
+    if (options.verify == Verify::first_step && dice_.chance(0.2)) {
+      options.verify = Verify::every_n_steps;
+      options.verify_interval_steps = dice_.between(1, 3);
+    }
+    return options;
+  }
+
   const Program& program_;
   const CheckOptions& options_;
   Dice dice_;
+  InnerRegions inner_{program_.seed, options_.verify};
   Outcome plain_;
   WarningLog log_;
   std::vector<Finding> findings_;

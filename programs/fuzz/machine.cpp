@@ -6,6 +6,7 @@
 
 #include "error_text.h"
 #include "gradrecomp/nn/checkpoint.h"
+#include "inner_regions.h"
 
 namespace gradrecomp::fuzzing {
 namespace {
@@ -120,8 +121,8 @@ torch::Tensor Machine::pick_writable() {
   for (std::size_t i = 0; i < pool_.size(); ++i) {
     const auto& tensor = pool_[i];
     if (!tensor.is_floating_point() || (tensor.is_leaf() && tensor.requires_grad())) continue;
-    const bool open = i >= world_.inputs.size() && !closed_.contains(memory_of(tensor));
-    if (writable_.contains(memory_of(tensor)) || (program_.careless && open)) {
+    const bool is_own = i >= world_.inputs.size();
+    if (writable_.contains(memory_of(tensor)) || (program_.careless && is_own)) {
       candidates.push_back(i);
     }
   }
@@ -144,33 +145,34 @@ void Machine::push_writable(torch::Tensor tensor) {
 void Machine::freeze(const torch::Tensor& tensor) { writable_.erase(memory_of(tensor)); }
 
 void Machine::run_next_in_checkpoint(std::int64_t count) {
+  const torch::Tensor input = pool_.back();  // not a reference: the pool grows
+  run_next_wrapped(count, [&](const Inside& inside) {
+    const auto body = [&](const torch::Tensor& /*input*/) { return inside(); };
+    return world_.inner_regions ? checkpoint(body, input) : body(input);
+  });
+}
+
+void Machine::run_next_in_region(std::int64_t count) {
+  const std::size_t position = position_;
+  run_next_wrapped(count, [&](const Inside& inside) {
+    return world_.inner_regions ? world_.inner_regions->at(position).run(inside) : inside();
+  });
+}
+
+void Machine::run_next_wrapped(
+    std::int64_t count, const std::function<std::vector<torch::Tensor>(const Inside&)>& wrap) {
+  world_.has_inner = true;
   const std::size_t first = pool_.size();
-  const auto body = [&](const torch::Tensor& /*input*/) {
+  const auto made = wrap([&] {
     run_next(count);
     return std::vector<torch::Tensor>(pool_.begin() + static_cast<std::ptrdiff_t>(first),
                                       pool_.end());
-  };
-  const bool outermost = !std::exchange(in_checkpoint_, true);
-  const torch::Tensor input = pool_.back();  // not a reference: the pool grows
-  const auto made = world_.nested && outermost ? checkpoint(body, input) : body(input);
-  if (outermost) in_checkpoint_ = false;
-  // A region's outputs are no views of each other any more, so writing to one is another program.
-  for (const auto& tensor : made) {
-    freeze(tensor);
-    closed_.insert(memory_of(tensor));
-  }
+  });
   std::copy(made.begin(), made.end(), pool_.begin() + static_cast<std::ptrdiff_t>(first));
 }
 
-// Writing to a tensor that shares its memory with another output is a different program once a
-// region's closing node stands between them.
-bool Machine::is_alone(const torch::Tensor& output) const {
-  if (!output.is_floating_point() || output.is_leaf() || output.is_view()) return false;
-  const auto shares = [&](const torch::Tensor& other) {
-    return memory_of(other) == memory_of(output);
-  };
-  return std::count_if(pool_.begin(), pool_.end(), shares) == 1 &&
-         std::none_of(world_.leaked.begin(), world_.leaked.end(), shares);
+void Machine::skip_next(std::int64_t count) {
+  position_ = std::min(position_ + static_cast<std::size_t>(count), program_.steps.size());
 }
 
 std::vector<torch::Tensor> Machine::choose_outputs() {
@@ -185,7 +187,6 @@ std::vector<torch::Tensor> Machine::choose_outputs() {
     outputs.push_back(dice_.chance(0.1) ? tensor.detach() : tensor);
   }
   if (dice_.chance(0.1)) world_.leaked.push_back(dice_.of(pool_));
-  world_.first_output_is_alone = !outputs.empty() && is_alone(outputs.front());
   return outputs;
 }
 

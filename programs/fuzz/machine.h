@@ -3,6 +3,7 @@
 #include <torch/torch.h>
 
 #include <cstdint>
+#include <functional>
 #include <string>
 #include <unordered_set>
 #include <vector>
@@ -49,8 +50,14 @@ class Machine {
   void push_writable(torch::Tensor tensor);
   /// Forbids in-place writes to the memory of `tensor`.
   void freeze(const torch::Tensor& tensor);
+  /// Runs the next `count` steps.
+  void run_next(std::int64_t count);
   /// Runs the next `count` steps inside checkpoint().
   void run_next_in_checkpoint(std::int64_t count);
+  /// Runs the next `count` steps in a region.
+  void run_next_in_region(std::int64_t count);
+  /// Leaves out the next `count` steps.
+  void skip_next(std::int64_t count);
   /// Adds a word to the listing.
   void say(const std::string& word);
 
@@ -61,18 +68,17 @@ class Machine {
  private:
   torch::Tensor take(std::int64_t min_dim);
   void run_step();
-  void run_next(std::int64_t count);
+  using Inside = std::function<std::vector<torch::Tensor>()>;
+  void run_next_wrapped(std::int64_t count,
+                        const std::function<std::vector<torch::Tensor>(const Inside&)>& wrap);
   std::vector<torch::Tensor> choose_outputs();
-  [[nodiscard]] bool is_alone(const torch::Tensor& output) const;
 
   const Program& program_;
   World& world_;
   Dice dice_;
   std::vector<torch::Tensor> pool_;
   std::unordered_set<const c10::StorageImpl*> writable_;
-  std::unordered_set<const c10::StorageImpl*> closed_;  ///< of outputs of a checkpoint
   std::size_t position_ = 0;
-  bool in_checkpoint_ = false;
   std::string line_;
   std::string listing_;
   std::string errors_;

@@ -14,5 +14,8 @@ std::vector<Operation> reduction_operations();
 std::vector<Operation> layer_operations();
 std::vector<Operation> random_operations();
 std::vector<Operation> structure_operations();
+std::vector<Operation> control_flow_operations();
+std::vector<Operation> function_operations();
+std::vector<Operation> script_operations();
 
 }  // namespace gradrecomp::fuzzing

@@ -1,14 +1,13 @@
 #include "outcome.h"
 
-#include <ATen/Parallel.h>
+#include <deque>
+#include <memory>
 
-#include <optional>
-#include <thread>
-
+#include "autocast_scope.h"
 #include "error_text.h"
 #include "gradrecomp/profile/memory_meter.h"
 #include "machine.h"
-#include "world.h"
+#include "threads.h"
 
 namespace gradrecomp::fuzzing {
 namespace {
@@ -31,28 +30,20 @@ void record(Outcome& outcome, const std::string& name, const Tensor& tensor) {
   outcome.records.push_back({name, bytes_of(tensor)});
 }
 
-// Weights every element of an output differently, so that no gradient cancels.
-Tensor loss_of(const std::vector<Tensor>& outputs, std::size_t first, std::size_t last) {
-  Tensor loss;
-  for (std::size_t i = first; i < last; ++i) {
-    if (!outputs[i].is_floating_point() || !outputs[i].requires_grad()) continue;
-    const auto flat = outputs[i].to(torch::kFloat).reshape({-1});
-    const auto term = flat.dot(torch::arange(flat.numel(), torch::kFloat).cos());
-    loss = loss.defined() ? loss + term : term;
-  }
-  return loss.defined() ? loss : torch::zeros({});
-}
-
 // One run, step by step; its members are the only owners of the run's tensors.
 class Run {
  public:
   Run(const Program& program, const Setup& setup, Outcome& outcome)
-      : program_(program), setup_(setup), outcome_(outcome), world_(program.seed) {
-    world_.nested = setup.nested;
+      : program_(program),
+        setup_(setup),
+        outcome_(outcome),
+        world_(program.seed, setup.variant) {
+    world_.inner_regions = setup.inner_regions;
   }
 
   void forward() {
     torch::manual_seed(program_.seed);
+    const AutocastScope autocast(program_.precision);
     Machine machine(program_, world_);
     outputs_ = setup_.wrapping([&] {
       auto outputs = machine.run();
@@ -61,109 +52,27 @@ class Run {
     });
   }
 
-  void backward() {
-    switch (setup_.ending) {
-      case Ending::backward:
-        return loss().backward();
-      case Ending::backward_twice:
-        return twice();
-      case Ending::two_losses:
-        return two_losses();
-      case Ending::some_gradients:
-        return some_gradients();
-      case Ending::second_order:
-        return second_order();
-      case Ending::other_thread:
-        return on_other_thread();
-      case Ending::written_outputs:
-        return written_outputs();
-      case Ending::none:
-        return;
-    }
+  void end() {
+    const AutocastScope autocast(program_.casts_backward ? program_.precision : Precision::full);
+    gradients_ = fuzzing::end(setup_.ending, {program_.seed, world_, outputs_});
   }
 
   void record_all() {
-    record_forward();
-    for (const auto& leaf : world_.leaves) {
-      record(outcome_, "gradient of " + leaf.name, leaf.tensor.grad());
-    }
-    for (const auto& gradient : gradients_) record(outcome_, "gradient", gradient);
-  }
-
-  void record_forward() {
+    outcome_.has_inner |= world_.has_inner;
+    outcome_.replays_in_backward |= world_.replays_in_backward;
     outcome_.records.push_back({"errors of steps", errors_});
     for (std::size_t i = 0; i < outputs_.size(); ++i) {
       record(outcome_, "output " + std::to_string(i), outputs_[i]);
     }
     for (const auto& buffer : world_.buffers) record(outcome_, buffer.name, buffer.tensor);
     record(outcome_, "own generator", world_.generator.get_state());
+    for (const auto& leaf : world_.leaves) {
+      record(outcome_, "gradient of " + leaf.name, leaf.tensor.grad());
+    }
+    for (const auto& gradient : gradients_) record(outcome_, "gradient", gradient);
   }
 
  private:
-  Tensor loss() {
-    auto all = outputs_;
-    all.insert(all.end(), world_.leaked.begin(), world_.leaked.end());
-    return loss_of(all, 0, all.size());
-  }
-
-  void twice() {
-    const auto total = loss();
-    total.backward({}, /*retain_graph=*/true);
-    total.backward();
-  }
-
-  void two_losses() {
-    const auto first = loss_of(outputs_, 0, 1);
-    const auto others = loss_of(outputs_, 1, outputs_.size());
-    if (others.requires_grad()) others.backward({}, /*retain_graph=*/true);
-    first.backward();
-  }
-
-  void some_gradients() {
-    Dice dice(program_.seed + 2);
-    std::vector<Tensor> leaves;
-    for (const auto& leaf : world_.leaves) {
-      if (dice.chance(0.4)) leaves.push_back(leaf.tensor);
-    }
-    leaves.push_back(world_.weight);
-    gradients_ = torch::autograd::grad({loss()}, leaves, {}, std::nullopt, false, true);
-  }
-
-  void second_order() {
-    std::vector<Tensor> leaves;
-    for (const auto& leaf : world_.leaves) leaves.push_back(leaf.tensor);
-    gradients_ = torch::autograd::grad({loss()}, leaves, {}, true, true, true);
-    Tensor penalty;
-    for (const auto& gradient : gradients_) {
-      if (!gradient.defined() || !gradient.requires_grad()) continue;
-      const auto term = gradient.to_dense().tanh().sum();
-      penalty = penalty.defined() ? penalty + term : term;
-    }
-    if (penalty.defined()) penalty.backward();
-  }
-
-  void on_other_thread() {
-    const auto total = loss();  // nodes made elsewhere would change the order of accumulation
-    std::exception_ptr failure;
-    const int num_threads = at::get_num_threads();
-    std::thread worker([&] {
-      // Each thread has its own number of workers, by which a convolution rounds its sums.
-      at::set_num_threads(num_threads);
-      try {
-        total.backward();
-      } catch (...) {
-        failure = std::current_exception();
-      }
-    });
-    worker.join();
-    if (failure) std::rethrow_exception(failure);
-  }
-
-  void written_outputs() {
-    if (world_.first_output_is_alone) outputs_.front().mul_(0.5);
-    loss().backward();
-  }
-
   const Program& program_;
   const Setup& setup_;
   Outcome& outcome_;
@@ -173,19 +82,17 @@ class Run {
   std::vector<Tensor> gradients_;
 };
 
-// An error leaves tasks in this thread's ready queue, and they hold tensors. The engine throws them
-// away when it meets them, which is before a node as old as one made first in its thread.
-void empty_engine_queue() {
-  Tensor old;
-  std::thread([&old] { old = torch::zeros({}).requires_grad_() * 1; }).join();
-  old.backward();
-}
-
 std::int64_t live_bytes() { return profile::memory_counter(c10::kCPU).current_bytes; }
 
+std::string state_of_default_generator() {
+  return bytes_of(at::globalContext().defaultGenerator(c10::kCPU).get_state());
+}
+
 template <typename Steps>
-Outcome guarded(Steps steps) {
+Outcome guarded(const Program& program, Steps steps) {
   profile::install_cpu_counter();
+  torch::manual_seed(program.seed);
+  const std::string state = state_of_default_generator();
   Outcome outcome;
   const std::int64_t before = live_bytes();
   try {
@@ -195,58 +102,46 @@ Outcome guarded(Steps steps) {
     empty_engine_queue();
   }
   outcome.leaked_bytes = live_bytes() - before;
-  const auto generator = at::globalContext().defaultGenerator(c10::kCPU);
-  record(outcome, "default generator", generator.get_state());
+  outcome.records.push_back({"default generator", state_of_default_generator()});
+  outcome.draws = outcome.records.back().content != state;
   return outcome;
 }
 
 }  // namespace
 
-const char* to_string(Ending ending) {
-  switch (ending) {
-    case Ending::backward:
-      return "backward";
-    case Ending::backward_twice:
-      return "backward twice";
-    case Ending::two_losses:
-      return "two losses";
-    case Ending::some_gradients:
-      return "some gradients";
-    case Ending::second_order:
-      return "second order";
-    case Ending::other_thread:
-      return "backward on another thread";
-    case Ending::written_outputs:
-      return "written outputs";
-    case Ending::none:
-      return "no backward";
-  }
-  return "?";
-}
-
 Outcome run(const Program& program, const Setup& setup) {
-  return guarded([&](Outcome& outcome) {
+  return guarded(program, [&](Outcome& outcome) {
     Run run(program, setup, outcome);
     {
       const profile::MemoryMeter meter(c10::kCPU);
       run.forward();
-      run.backward();
+      run.end();
       outcome.measured_peak_bytes = meter.measured_peak_bytes();
     }
     run.record_all();
   });
 }
 
-Outcome run_interleaved(const Program& program, const Setup& setup) {
-  return guarded([&](Outcome& outcome) {
-    Run first(program, setup, outcome);
-    Run second(program, setup, outcome);
-    first.forward();
-    second.forward();
-    second.backward();
-    first.backward();
-    first.record_all();
-    second.record_all();
+Outcome run_together(const Program& program, const Together& together) {
+  return guarded(program, [&](Outcome& outcome) {
+    std::deque<Run> runs;
+    for (const auto& setup : together.setups) runs.emplace_back(program, setup, outcome);
+    std::vector<std::function<void()>> tasks;
+    for (const std::size_t i : together.order) {
+      tasks.emplace_back([&, i] {
+        if (together.runs_on_threads) runs[i].forward();
+        runs[i].end();
+      });
+    }
+    if (!together.runs_on_threads) {
+      for (auto& run : runs) run.forward();
+    }
+    if (together.ends_on_threads || together.runs_on_threads) {
+      run_on_threads(tasks);
+    } else {
+      for (const auto& task : tasks) task();
+    }
+    for (auto& run : runs) run.record_all();
   });
 }
 

@@ -7,23 +7,11 @@
 #include <string>
 #include <vector>
 
+#include "ending.h"
 #include "program.h"
+#include "world.h"
 
 namespace gradrecomp::fuzzing {
-
-/// What happens to the outputs of a program.
-enum class Ending : std::uint8_t {
-  backward,
-  backward_twice,   ///< with retain_graph
-  two_losses,       ///< a backward from the first output, then one from the others
-  some_gradients,   ///< autograd::grad for part of the leaves
-  second_order,     ///< backward through a gradient
-  other_thread,     ///< backward on a thread of its own
-  written_outputs,  ///< an output is written in place before backward
-  none,             ///< the outputs are dropped
-};
-
-const char* to_string(Ending ending);
 
 /// The bytes of one tensor, or of what else a run left behind.
 struct Record {
@@ -38,6 +26,9 @@ struct Outcome {
   std::vector<Record> records;
   std::int64_t leaked_bytes = 0;         ///< live bytes after all tensors of the run are gone
   std::int64_t measured_peak_bytes = 0;  ///< of body, loss and backward
+  bool has_inner = false;                ///< checkpoints or regions inside the program
+  bool replays_in_backward = false;      ///< by tapes made in backward, of which no plan knows
+  bool draws = false;                    ///< from the default generator
 };
 
 using Body = std::function<std::vector<torch::Tensor>()>;
@@ -47,14 +38,25 @@ using Wrapping = std::function<std::vector<torch::Tensor>(const Body&)>;
 struct Setup {
   Ending ending = Ending::backward;
   Wrapping wrapping = [](const Body& body) { return body(); };
-  bool nested = true;  ///< checkpoint() inside the program checkpoints
+  /// What the program's own checkpoints and regions are; null: they just run what they hold.
+  InnerRegions* inner_regions = nullptr;
+  Variant variant = {};
 };
 
 /// Runs `program` once in a fresh world.
 Outcome run(const Program& program, const Setup& setup);
 
-/// Runs two steps of `program` whose graphs live at the same time; the second's backward is first.
-Outcome run_interleaved(const Program& program, const Setup& setup);
+/// Runs of one program whose graphs live at the same time.
+struct Together {
+  std::vector<Setup> setups;       ///< one a run
+  std::vector<std::size_t> order;  ///< of the endings; a run left out drops its outputs
+  /// All endings at once, each on a thread of its own.
+  bool ends_on_threads = false;
+  /// Forward passes too; for programs that do not draw from the default generator.
+  bool runs_on_threads = false;
+};
+
+Outcome run_together(const Program& program, const Together& together);
 
 /// What differs between two outcomes, in one line; empty if nothing does.
 std::string difference(const Outcome& expected, const Outcome& actual);

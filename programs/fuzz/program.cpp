@@ -4,6 +4,7 @@
 
 #include <sstream>
 
+#include "autocast_scope.h"
 #include "machine.h"
 #include "operations.h"
 
@@ -33,7 +34,8 @@ const std::vector<Operation>& operations() {
     std::vector<Operation> list;
     for (const auto& kind : {pointwise_operations(), view_operations(), write_operations(),
                              index_operations(), reduction_operations(), layer_operations(),
-                             random_operations(), structure_operations()}) {
+                             random_operations(), structure_operations(), control_flow_operations(),
+                             function_operations(), script_operations()}) {
       list.insert(list.end(), kind.begin(), kind.end());
     }
     return list;
@@ -47,6 +49,10 @@ Program generate(std::uint64_t seed) {
   program.seed = seed;
   program.careless = dice.chance(0.1);
   program.throws = dice.chance(0.02);
+  if (dice.chance(0.08)) {
+    program.precision = dice.chance(0.75) ? Precision::bfloat16 : Precision::half;
+    program.casts_backward = dice.chance(0.5);
+  }
   // Most programs are short, so that many run; a few have 60 steps.
   const auto count = dice.chance(0.15) ? dice.between(25, 60) : dice.between(5, 24);
   for (std::int64_t i = 0; i < count; ++i) program.steps.push_back({draw(dice), dice.next()});
@@ -57,7 +63,7 @@ std::string listing(const Program& program) {
   Silence silence;
   const c10::WarningUtils::WarningHandlerGuard guard(&silence);
   World world(program.seed);
-  world.nested = false;
+  const AutocastScope autocast(program.precision);
   torch::manual_seed(program.seed);
   Machine machine(program, world);
   machine.keeps_listing = true;

@@ -22,9 +22,12 @@ Sizes random_sizes(Dice& dice) {
 
 }  // namespace
 
-World::World(std::uint64_t seed)
-    : generator(at::detail::createCPUGenerator(seed + 1)), dice_(seed) {
-  sizes = random_sizes(dice_);
+World::World(std::uint64_t seed, const Variant& variant)
+    : generator(at::detail::createCPUGenerator(seed + 1)),
+      dice_(seed),
+      numbers_(~seed ^ (variant.data << 32)) {
+  Dice dice_of_sizes(seed + variant.sizes);
+  sizes = random_sizes(dice_of_sizes);
   const auto [n, c, l, h, w, f, v, heads] = sizes;
   weight = parameter("weight", {f, f}, 0.5);
   bias = parameter("bias", {f}, 0.3);
@@ -45,14 +48,14 @@ World::World(std::uint64_t seed)
   memory = buffer("memory", filled({l, f}, 0.5));
   words = torch::empty({n, l}, torch::kLong);
   auto* word = words.data_ptr<std::int64_t>();
-  for (std::int64_t i = 0; i < words.numel(); ++i) word[i] = dice_.below(v);
+  for (std::int64_t i = 0; i < words.numel(); ++i) word[i] = numbers_.below(v);
 }
 
 torch::Tensor World::filled(at::IntArrayRef shape, double scale_of_values) {
   auto tensor = torch::empty(shape);
   auto* item = tensor.data_ptr<float>();
   for (std::int64_t i = 0; i < tensor.numel(); ++i) {
-    item[i] = static_cast<float>((2 * dice_.real() - 1) * scale_of_values);
+    item[i] = static_cast<float>((2 * numbers_.real() - 1) * scale_of_values);
   }
   return tensor;
 }

@@ -10,6 +10,14 @@
 
 namespace gradrecomp::fuzzing {
 
+class InnerRegions;
+
+/// What differs between the worlds of one program: 0 is the first of its kind.
+struct Variant {
+  std::uint64_t data = 0;   ///< the numbers in tensors
+  std::uint64_t sizes = 0;  ///< their shapes
+};
+
 /// Sizes that the tensors of one program are made of.
 struct Sizes {
   std::int64_t batch = 0;
@@ -29,10 +37,10 @@ struct Named {
 
 /// What a program finds when it begins: parameters, inputs, buffers and a generator of its own.
 ///
-/// Guarantees: the same contents for the same seed, every time.
+/// Guarantees: the same contents for the same seed and variant, every time.
 class World {
  public:
-  explicit World(std::uint64_t seed);
+  explicit World(std::uint64_t seed, const Variant& variant = {});
   World(const World&) = delete;
   World& operator=(const World&) = delete;
 
@@ -45,8 +53,10 @@ class World {
   torch::Tensor words;  ///< int64 [batch, length], below sizes.words
   torch::Generator generator;
   std::vector<torch::Tensor> leaked;   ///< intermediates that left the region by a side door
-  bool first_output_is_alone = false;  ///< no view, and no other tensor shares its memory
-  bool nested = true;                  ///< whether checkpoint() inside the program checkpoints
+  /// What the program's own checkpoints and regions are; null: they just run what they hold.
+  InnerRegions* inner_regions = nullptr;
+  bool has_inner = false;            ///< the program met one of them
+  bool replays_in_backward = false;  ///< by tapes made in backward, of which no plan knows
 
  private:
   torch::Tensor filled(at::IntArrayRef shape, double scale);
@@ -56,6 +66,7 @@ class World {
   torch::Tensor with_layout(at::IntArrayRef shape);
 
   Dice dice_;
+  Dice numbers_;
 };
 
 }  // namespace gradrecomp::fuzzing

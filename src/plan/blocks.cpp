@@ -48,7 +48,8 @@ class Cutter {
       split(begin, p);
       begin = p;
     }
-    if (begin < num_ops) split(begin, num_ops);
+    // A step without ops still has events, which belong to its one block.
+    if (begin < num_ops || num_ops == 0) split(begin, num_ops);
     locate();
     return std::move(found_);
   }

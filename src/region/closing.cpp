@@ -1,71 +1,46 @@
 #include "closing.h"
 
-#include <torch/csrc/autograd/custom_function.h>
 #include <torch/csrc/autograd/engine.h>
+#include <torch/csrc/autograd/function_hook.h>
 #include <torch/csrc/autograd/graph_task.h>
 
-#include <algorithm>
 #include <utility>
 
 namespace gradrecomp {
 namespace {
 
-using torch::autograd::AutogradContext;
 using torch::autograd::variable_list;
 
-// Carries a ClosedStep through the context of an autograd function.
-struct StepCapsule final : torch::CustomClassHolder {
-  explicit StepCapsule(std::shared_ptr<ClosedStep> closed) : step(std::move(closed)) {}
-  std::shared_ptr<ClosedStep> step;
-};
+// Runs before a node of the region that backward can meet first. It lets gradients pass as they
+// are: a node of our own would add up what comes from outside before what comes from inside, and
+// sums of three are rounded by their order.
+class OpenReplay final : public torch::autograd::FunctionPreHook {
+ public:
+  explicit OpenReplay(std::shared_ptr<ClosedStep> step) : step_(std::move(step)) {}
 
-// The same storage and version counter in a tensor that is no view, so that the program may go on
-// to modify a region's output in place.
-at::Tensor same_memory(const at::Tensor& tensor) {
-  auto* impl = tensor.unsafeGetTensorImpl();
-  return at::Tensor(impl->shallow_copy_and_detach(impl->version_counter(),
-                                                  /*allow_tensor_metadata_change=*/true));
-}
-
-struct Closing : torch::autograd::Function<Closing> {
-  static at::Tensor forward(AutogradContext* context, const at::Tensor& output,
-                            const std::shared_ptr<ClosedStep>& step) {
-    context->saved_data["step"] = c10::IValue::make_capsule(c10::make_intrusive<StepCapsule>(step));
-    context->set_materialize_grads(false);
-    return same_memory(output);
-  }
-
-  static variable_list backward(AutogradContext* context, variable_list gradients) {
-    const auto capsule =
-        c10::static_intrusive_pointer_cast<StepCapsule>(context->saved_data["step"].toCapsule());
-    const auto step = capsule->step;
-    if (step->backward_begins(torch::autograd::get_current_graph_task_id())) {
+  variable_list operator()(const variable_list& gradients) override {
+    if (step_->backward_begins(torch::autograd::get_current_graph_task_id())) {
       torch::autograd::Engine::get_default_engine().queue_callback(
-          [step] { step->backward_ends(); });
+          [step = step_] { step->backward_ends(); });
     }
-    gradients.emplace_back();  // the step itself is no tensor
     return gradients;
   }
+
+ private:
+  std::shared_ptr<ClosedStep> step_;
 };
 
 }  // namespace
 
-void close_outputs(const std::vector<at::Tensor*>& outputs, std::shared_ptr<ClosedStep> step) {
-  std::vector<std::pair<at::Tensor*, std::size_t>> closed;
-  variable_list tensors;
-  for (at::Tensor* output : outputs) {
-    if (!output->defined() || !output->requires_grad() || output->is_leaf()) continue;
-    // A tensor returned twice stays one tensor.
-    const auto first = std::find_if(tensors.begin(), tensors.end(), [&](const at::Tensor& other) {
-      return other.is_same(*output);
-    });
-    closed.emplace_back(output, first - tensors.begin());
-    if (first == tensors.end()) tensors.push_back(*output);
+void close_outputs(const std::vector<at::Tensor*>& outputs, const std::shared_ptr<ClosedStep>& step,
+                   std::uint64_t first_node) {
+  for (const at::Tensor* output : outputs) {
+    if (!output->defined() || output->grad_fn() == nullptr) continue;
+    // What the region was given and returns as it is belongs to nodes that backward may meet
+    // without the region.
+    if (output->grad_fn()->sequence_nr() < first_node) continue;
+    output->grad_fn()->add_pre_hook(std::make_unique<OpenReplay>(step));
   }
-  // One node each: behind a shared one, backward would also run the nodes of outputs without a
-  // gradient, with undefined gradients that hooks and some nodes cannot take.
-  for (auto& tensor : tensors) tensor = Closing::apply(tensor, step);
-  for (const auto& [output, position] : closed) *output = tensors[position];
 }
 
 }  // namespace gradrecomp

@@ -1,5 +1,6 @@
 #include "step.h"
 
+#include <ATen/SequenceNumber.h>
 #include <c10/util/Exception.h>
 
 #include <string>
@@ -20,7 +21,10 @@ tape::Advice drop_everything() {
 }  // namespace
 
 Step::Step(std::shared_ptr<Session> session)
-    : session_(std::move(session)), tape_(std::make_shared<tape::Tape>()), outer_(current_step) {
+    : session_(std::move(session)),
+      tape_(std::make_shared<tape::Tape>()),
+      first_node_(at::sequence_number::peek()),
+      outer_(current_step) {
   const tape::Advice advice = session_ ? session_->begin_step() : drop_everything();
   if (advice.keep == nullptr) begin_profile();
   name_plan(advice);
@@ -96,7 +100,7 @@ void Step::close(const std::vector<at::Tensor*>& outputs) {
                       .num_ops = static_cast<std::int64_t>(tape_->ops().size())});
     if (!planned && !log_) session_->missed(closed->sequence);
   }
-  close_outputs(outputs, std::move(closed));
+  close_outputs(outputs, closed, first_node_);
 }
 
 // Several threads may run backward through one step, so both hold its tape's lock.

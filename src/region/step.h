@@ -10,7 +10,7 @@
 
 namespace gradrecomp {
 
-/// What remains of a step after its region closed: shared by the closing node and its callback.
+/// What remains of a step after its region closed: shared by the hooks of its outputs and their callback.
 struct ClosedStep {
   std::shared_ptr<Session> session;  // null for a dropping step
   std::shared_ptr<tape::Tape> tape;
@@ -36,7 +36,7 @@ class Step {
   static Step* current() noexcept;
 
   void begin_stage(std::string_view name);
-  /// Stops recording, drops, and puts the closing node behind `outputs`.
+  /// Stops recording, drops, and hooks the nodes of `outputs`.
   void close(const std::vector<at::Tensor*>& outputs);
 
  private:
@@ -49,6 +49,7 @@ class Step {
   std::shared_ptr<tape::Tape> tape_;
   std::shared_ptr<profile::StepLog> log_;
   std::unique_ptr<tape::Recorder> recorder_;
+  std::uint64_t first_node_;  // that autograd makes in this step
   std::optional<tape::Range> stage_range_;
   Step* outer_;
 };

@@ -232,6 +232,9 @@ TEST(MakePlan, PlansGraphsWithoutCutsOrOps) {
   Graph empty;
   empty.events = {{EventKind::seal}};
   EXPECT_EQ(make_plan(empty, {.max_overhead = 0.1}).predicted_peak_bytes, 0);
+  empty.events.push_back({EventKind::outside, -1, 8, 24});  // backward of a region that runs no op
+  EXPECT_EQ(make_plan(empty, {.max_overhead = 0.1}).predicted_peak_bytes, 24);
+  EXPECT_EQ(make_plan(empty, {.max_peak_bytes = 30}).predicted_peak_bytes, 24);
 }
 
 TEST(MakePlan, RejectsBudgetsThatMakeNoSense) {
