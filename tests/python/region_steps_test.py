@@ -1,28 +1,22 @@
 """Regions in a Python process: they work, and plain Python training beside them is unaffected.
 
 Usage: region_steps_test.py <library of region_steps.cpp> <libtorch_cpu it was linked with>
-Exits with 77 where this Python has no torch module, or one of another LibTorch.
+Exits with 77 where no Python has the torch module of that LibTorch.
 """
 
 import ctypes
 import sys
 import threading
 import unittest
-import warnings
 from pathlib import Path
+
+from torch_module import need_torch
 
 LIBRARY, LIBTORCH = (Path(argument).resolve() for argument in sys.argv[1:3])
 
-try:
-    with warnings.catch_warnings():
-        warnings.simplefilter("ignore")
-        import torch
-except ImportError as error:
-    print(f"this Python cannot import torch: {error}")
-    sys.exit(77)
-if Path(torch.__file__).resolve().parent / "lib" != LIBTORCH.parent:
-    print(f"the torch module of this Python is {torch.__file__}, not that of {LIBTORCH}")
-    sys.exit(77)
+need_torch(LIBTORCH)
+
+import torch  # noqa: E402 - only where it can be imported
 
 
 class Square(torch.autograd.Function):

@@ -1,0 +1,63 @@
+"""GradRecomp's regions and its memory meter in Python, from the library of python_region.cpp."""
+
+import ctypes
+
+import torch
+
+_FUNCTION = ctypes.CFUNCTYPE(None)
+_HIGHEST_MMAP_THRESHOLD = 32 << 20
+_M_TRIM_THRESHOLD, _M_MMAP_THRESHOLD, _M_MMAP_MAX = -1, -3, -4  # of mallopt, in glibc's malloc.h
+
+
+def load(library):
+    """Loads the library and counts every CPU tensor that is made from then on."""
+    torch.classes.load_library(str(library))
+    ctypes.CDLL(str(library)).gradrecomp_install_cpu_counter()
+
+
+def retain_freed_memory():
+    """Keeps freed memory in the process, as `gradrecomp bench` does; False where malloc cannot."""
+    mallopt = getattr(ctypes.CDLL(None), "mallopt", None)
+    settings = [(_M_MMAP_THRESHOLD, _HIGHEST_MMAP_THRESHOLD), (_M_MMAP_MAX, 0), (_M_TRIM_THRESHOLD, -1)]
+    return mallopt is not None and all(mallopt(*setting) == 1 for setting in settings)
+
+
+def memory_meter():
+    """Counts bytes of tensors above what was live when it was made: measured_peak_bytes() is the
+    highest, growth_bytes() the present number."""
+    return torch.classes.gradrecomp.MemoryMeter()
+
+
+class Region:
+    """A gradrecomp::Region around any Python code that returns one tensor."""
+
+    def __init__(self, max_overhead, cost):
+        self.region = torch.classes.gradrecomp.Region(max_overhead, cost)
+
+    def run(self, body):
+        """Runs `body` as one step of the region and returns its tensor. Raises what it raises."""
+        failures = []
+
+        def call():
+            try:
+                self.region.output(body())
+            except BaseException as failure:  # nothing may fly through the C++ that calls us
+                failures.append(failure)
+
+        function = _FUNCTION(call)
+        try:
+            return self.region.run(ctypes.cast(function, ctypes.c_void_p).value)
+        except RuntimeError:
+            raise failures[0] if failures else None
+
+    def figures(self):
+        """The last step and the plan it followed."""
+        names = (
+            "followed_plan",
+            "num_ops",
+            "num_replayed_ops",
+            "predicted_peak_bytes",
+            "predicted_overhead_flops",
+            "predicted_overhead_seconds",
+        )
+        return {name: getattr(self.region, name)() for name in names}
