@@ -75,8 +75,8 @@ tape::Advice Session::leave_plan(std::size_t call, std::uint64_t hash) {
     const auto& sequence = *known->advice.sequence;
     // The hash runs over all calls so far, so equal hashes mean equal beginnings.
     if (call < sequence.size() && sequence[call] == hash) {
-      active_ = known;
-      return known->advice;
+      activate(known);
+      return active_->advice;
     }
   }
   return {};
@@ -107,7 +107,7 @@ void Session::missed(const Sequence& sequence) {
   const std::lock_guard lock(mutex_);
   for (const auto& known : sequences_) {
     if (*known->advice.sequence == sequence) {
-      active_ = known;
+      activate(known);
       return;
     }
   }
@@ -134,9 +134,15 @@ void Session::learn(const Profiled& profiled, plan::Graph graph) {
   const std::lock_guard lock(mutex_);
   num_misses_ = 0;
   std::erase_if(sequences_, [&](const auto& known) { return *known->advice.sequence == sequence; });
-  if (sequences_.size() == kMaxPlans) sequences_.erase(sequences_.begin());
-  sequences_.push_back(planned);
-  active_ = planned;
+  if (std::ssize(sequences_) == options_.max_plans) sequences_.erase(sequences_.begin());
+  activate(std::move(planned));
+}
+
+// The loops above end when they call this, so it may change what they run over.
+void Session::activate(std::shared_ptr<const PlannedSequence> known) {
+  std::erase(sequences_, known);
+  sequences_.push_back(known);
+  active_ = std::move(known);
 }
 
 plan::Plan Session::make_plan(const plan::Graph& graph, c10::Device device) {

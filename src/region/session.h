@@ -66,17 +66,17 @@ class Session {
 
  private:
   [[nodiscard]] bool due_for_verification() const;
+  void activate(std::shared_ptr<const PlannedSequence> known);
   [[nodiscard]] plan::Plan make_plan(const plan::Graph& graph, c10::Device device);
   [[nodiscard]] bool fits(const plan::Plan& given, const plan::Graph& graph);
   [[nodiscard]] plan::Plan given_plan(const plan::Graph& graph) const;
 
-  static constexpr std::size_t kMaxPlans = 16;        // least recently made ones go first
   static constexpr std::int64_t kMaxMissesInRow = 4;  // then sequences are taken for ever-changing
 
   Options options_;
   mutable std::mutex mutex_;
   StepReport report_;
-  std::vector<std::shared_ptr<const PlannedSequence>> sequences_;
+  std::vector<std::shared_ptr<const PlannedSequence>> sequences_;  ///< the last followed last
   std::shared_ptr<const PlannedSequence> active_;
   std::weak_ptr<profile::StepLog> open_log_;
   std::int64_t num_steps_ = 0;

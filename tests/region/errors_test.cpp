@@ -208,6 +208,7 @@ TEST(Robustness, R7OptionsAreValidatedWhenSet) {
   EXPECT_THAT(message({.policy = "keep_all", .plan = plan}), HasSubstr("policy is \"keep_all\""));
   EXPECT_THAT(message({.window_bytes = 0}), HasSubstr("window_bytes is 0"));
   EXPECT_THAT(message({.verify_interval_steps = 0}), HasSubstr("verify_interval_steps is 0"));
+  EXPECT_THAT(message({.max_plans = 0}), HasSubstr("max_plans is 0"));
 }
 
 TEST(Robustness, R7PlanBeforeAnyStepIsAnError) {

@@ -51,6 +51,31 @@ TEST(Robustness, P3ChangedShapesPlanOnceAndThenAlternateWithoutReplanning) {
   EXPECT_EQ(region.num_plans(), 3);
 }
 
+TEST(Robustness, P3PlanNotFollowedForLongestIsForgotten) {
+  nn::Sequential model(nn::Linear(4, 4), nn::Tanh());
+  Region region({.policy = "drop_all", .max_plans = 2});
+  const auto profiled = [&](std::int64_t batch) {
+    const auto x = torch::randn({batch, 4});
+    region.run([&] { return model->forward(x).sin(); }).sum().backward();
+    return region.last_step().profiled;
+  };
+  EXPECT_TRUE(profiled(1) && profiled(2));
+  EXPECT_FALSE(profiled(1));  // from here on 2 is the one not followed for longest
+  EXPECT_TRUE(profiled(3));
+  EXPECT_FALSE(profiled(1));
+  EXPECT_TRUE(profiled(2));
+  EXPECT_EQ(region.num_plans(), 2);
+}
+
+TEST(Robustness, P3EndlesslyManyShapesKeepNoMorePlansThanAllowed) {
+  auto x = torch::randn({1, 4}).requires_grad_();
+  Region region;
+  for (std::int64_t size = 1; size <= 100; ++size) {
+    region.run([&] { return x.expand({size, 4}).exp().sin().sum(); }).backward();
+    EXPECT_EQ(region.num_plans(), std::min(size, region.options().max_plans));
+  }
+}
+
 TEST(Robustness, P3AnotherDtypeIsAnotherPlan) {
   Region region({.policy = "drop_all"});
   for (int step = 0; step < 6; ++step) {

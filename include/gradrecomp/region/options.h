@@ -49,6 +49,9 @@ struct Options {
   /// In steps without a plan: bytes that may be saved before what the program no longer holds is
   /// verified and dropped. Named stages end such a window too.
   std::int64_t window_bytes = std::int64_t{64} << 20;
+  /// Op sequences whose plans a region remembers. When one more comes, the one not followed for
+  /// longest is forgotten, and profiled again if it returns.
+  std::int64_t max_plans = 64;
 };
 
 /// Throws:  c10::ValueError naming the option that is out of range or contradicts another.
