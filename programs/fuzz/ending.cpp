@@ -140,8 +140,8 @@ void written_outputs(const Finished& finished) {
 
 const std::vector<Ending>& endings() {
   static const std::vector<Ending> all = {
-      Ending::backward,       Ending::backward_twice, Ending::two_losses,   Ending::two_threads,
-      Ending::some_gradients, Ending::second_order,   Ending::penalized,    Ending::third_order,
+      Ending::backward,       Ending::backward_twice, Ending::two_losses,      Ending::two_threads,
+      Ending::some_gradients, Ending::second_order,   Ending::penalized,       Ending::third_order,
       Ending::retried,        Ending::other_thread,   Ending::written_outputs, Ending::none};
   return all;
 }

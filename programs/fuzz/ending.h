@@ -12,17 +12,17 @@ namespace gradrecomp::fuzzing {
 /// What happens to the outputs of a program.
 enum class Ending : std::uint8_t {
   backward,
-  backward_twice,     ///< with retain_graph
-  two_losses,         ///< a backward from the first output, then one from the others
-  two_threads,        ///< gradients of these two losses, both at once
-  some_gradients,     ///< autograd::grad for part of the leaves
-  second_order,       ///< backward through a gradient
-  penalized,          ///< backward, twice, through the loss and a function of its gradient
-  third_order,        ///< backward through the gradient of a function of a gradient
-  retried,            ///< a hook throws in the first backward; the second goes through
-  other_thread,       ///< backward on a thread of its own
-  written_outputs,    ///< an output is written in place before backward
-  none,               ///< the outputs are dropped
+  backward_twice,   ///< with retain_graph
+  two_losses,       ///< a backward from the first output, then one from the others
+  two_threads,      ///< gradients of these two losses, both at once
+  some_gradients,   ///< autograd::grad for part of the leaves
+  second_order,     ///< backward through a gradient
+  penalized,        ///< backward, twice, through the loss and a function of its gradient
+  third_order,      ///< backward through the gradient of a function of a gradient
+  retried,          ///< a hook throws in the first backward; the second goes through
+  other_thread,     ///< backward on a thread of its own
+  written_outputs,  ///< an output is written in place before backward
+  none,             ///< the outputs are dropped
 };
 
 /// All of them.

@@ -34,10 +34,7 @@ void record(Outcome& outcome, const std::string& name, const Tensor& tensor) {
 class Run {
  public:
   Run(const Program& program, const Setup& setup, Outcome& outcome)
-      : program_(program),
-        setup_(setup),
-        outcome_(outcome),
-        world_(program.seed, setup.variant) {
+      : program_(program), setup_(setup), outcome_(outcome), world_(program.seed, setup.variant) {
     world_.inner_regions = setup.inner_regions;
   }
 

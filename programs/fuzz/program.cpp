@@ -32,10 +32,10 @@ struct Silence : c10::WarningHandler {
 const std::vector<Operation>& operations() {
   static const std::vector<Operation> all = [] {
     std::vector<Operation> list;
-    for (const auto& kind : {pointwise_operations(), view_operations(), write_operations(),
-                             index_operations(), reduction_operations(), layer_operations(),
-                             random_operations(), structure_operations(), control_flow_operations(),
-                             function_operations(), script_operations()}) {
+    for (const auto& kind :
+         {pointwise_operations(), view_operations(), write_operations(), index_operations(),
+          reduction_operations(), layer_operations(), random_operations(), structure_operations(),
+          control_flow_operations(), function_operations(), script_operations()}) {
       list.insert(list.end(), kind.begin(), kind.end());
     }
     return list;

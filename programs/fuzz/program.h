@@ -31,8 +31,8 @@ enum class Precision : std::uint8_t { full, bfloat16, half };
 struct Program {
   std::uint64_t seed = 0;
   std::vector<Step> steps;
-  bool careless = false;  ///< writes in place where autograd may object
-  bool throws = false;    ///< ends with an error instead of outputs
+  bool careless = false;                  ///< writes in place where autograd may object
+  bool throws = false;                    ///< ends with an error instead of outputs
   Precision precision = Precision::full;  ///< of the autocast scope it runs in
   bool casts_backward = false;            ///< that scope ends behind backward
   bool operator==(const Program&) const = default;

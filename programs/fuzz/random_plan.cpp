@@ -7,8 +7,8 @@ namespace {
 
 const std::vector<std::string>& policies() {
   static const std::vector<std::string> all = {
-      "drop_all",   "keep_all",  "every_1",     "every_2",       "every_3",
-      "sqrt_n",     "uniform_3", "chen_greedy", "pointwise_only", "selective",
+      "drop_all",        "keep_all",  "every_1",     "every_2",        "every_3",
+      "sqrt_n",          "uniform_3", "chen_greedy", "pointwise_only", "selective",
       "whole_block_0.5", "nested",    "revolve_2",   "revolve_3"};
   return all;
 }
@@ -30,7 +30,7 @@ Options random_options(Dice& dice, std::int64_t plain_peak_bytes) {
   Options options;
   options.window_bytes = dice.of(std::vector<std::int64_t>{1, 64, 1024, 16384, 64 << 20});
   options.substitutes = dice.chance(0.75);
-  if (dice.chance(0.8)) {
+  if (dice.chance(0.88)) {
     options.policy = dice.of(policies());
   } else {
     draw_budget(dice, plain_peak_bytes, options);

@@ -48,10 +48,12 @@ void script_module(Machine& machine) {
   machine.push(outputs->elements()[1].toTensor());
 }
 
+void script(Machine& machine) {
+  return machine.dice().chance(0.5) ? script_function(machine) : script_module(machine);
+}
+
 }  // namespace
 
-std::vector<Operation> script_operations() {
-  return {{"script_function", 1, script_function}, {"script_module", 1, script_module}};
-}
+std::vector<Operation> script_operations() { return {{"script", 1, script}}; }
 
 }  // namespace gradrecomp::fuzzing

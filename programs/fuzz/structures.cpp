@@ -13,9 +13,7 @@ void checkpoint_next(Machine& machine) {
   machine.run_next_in_checkpoint(machine.dice().between(1, 6));
 }
 
-void region_next(Machine& machine) {
-  machine.run_next_in_region(machine.dice().between(1, 8));
-}
+void region_next(Machine& machine) { machine.run_next_in_region(machine.dice().between(1, 8)); }
 
 void stage(Machine& machine) { begin_stage("stage " + std::to_string(machine.dice().below(4))); }
 

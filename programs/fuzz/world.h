@@ -52,7 +52,7 @@ class World {
   torch::Tensor running_mean, running_var, counter, memory;
   torch::Tensor words;  ///< int64 [batch, length], below sizes.words
   torch::Generator generator;
-  std::vector<torch::Tensor> leaked;   ///< intermediates that left the region by a side door
+  std::vector<torch::Tensor> leaked;  ///< intermediates that left the region by a side door
   /// What the program's own checkpoints and regions are; null: they just run what they hold.
   InnerRegions* inner_regions = nullptr;
   bool has_inner = false;            ///< the program met one of them

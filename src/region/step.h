@@ -10,7 +10,8 @@
 
 namespace gradrecomp {
 
-/// What remains of a step after its region closed: shared by the hooks of its outputs and their callback.
+/// What remains of a step after its region closed: shared by the hooks of its outputs and their
+/// callback.
 struct ClosedStep {
   std::shared_ptr<Session> session;  // null for a dropping step
   std::shared_ptr<tape::Tape> tape;
