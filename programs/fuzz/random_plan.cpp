@@ -24,6 +24,22 @@ void draw_budget(Dice& dice, std::int64_t plain_peak_bytes, Options& options) {
       1 + static_cast<std::int64_t>(static_cast<double>(plain_peak_bytes) * share);
 }
 
+/// Sends some of what `plan` keeps to host memory, at any moments that a plan can name.
+void draw_offloads(Dice& dice, const plan::Graph& graph, plan::Plan& plan) {
+  const double share = dice.real();
+  const auto num_values = static_cast<plan::Index>(graph.values.size());
+  const auto num_ops = static_cast<plan::Index>(graph.ops.size());
+  for (plan::Index v = 0; v < num_values; ++v) {
+    const plan::Value& value = graph.values[v];
+    const bool may_leave = plan.keep[v] != 0 && value.producer >= 0 && !value.must_keep &&
+                           value.overwritten_by < 0;
+    if (!may_leave || !dice.chance(share)) continue;
+    plan.offloads.push_back({.value = v,
+                             .leaves_after = static_cast<plan::Index>(dice.between(value.producer, num_ops - 1)),
+                             .returns_at = static_cast<plan::Index>(dice.between(-1, num_values - 1))});
+  }
+}
+
 }  // namespace
 
 Options random_options(Dice& dice, std::int64_t plain_peak_bytes) {
@@ -34,6 +50,7 @@ Options random_options(Dice& dice, std::int64_t plain_peak_bytes) {
     options.policy = dice.of(policies());
   } else {
     draw_budget(dice, plain_peak_bytes, options);
+    options.offload = dice.chance(0.3);
   }
   return options;
 }
@@ -46,6 +63,7 @@ plan::Plan random_plan(Dice& dice, const plan::Graph& graph) {
   };
   const auto num_values = static_cast<plan::Index>(graph.values.size());
   for (plan::Index v = 0; v < num_values; ++v) plan.keep.push_back(dice.chance(share / 3));
+  if (dice.chance(0.5)) draw_offloads(dice, graph, plan);
   for (plan::Index target = 0; target < num_values; ++target) {
     if (!graph.values[target].saved || !drawn(target)) continue;
     plan.sweeps.push_back({.target = target});
