@@ -1,7 +1,6 @@
 #include "host_copy.h"
 
 #include <ATen/ATen.h>
-#include <ATen/core/LegacyTypeDispatch.h>
 #include <c10/core/StreamGuard.h>
 #include <c10/core/impl/VirtualGuardImpl.h>
 
@@ -12,6 +11,7 @@
 #include "bytes.h"
 #include "host_pool.h"
 #include "stream_scope.h"
+#include "unseen.h"
 
 namespace gradrecomp::tape {
 namespace {
@@ -55,12 +55,6 @@ std::optional<c10::Event> copy(const c10::Storage& to, const c10::Storage& from,
   end->record(side);
   return end;
 }
-
-/// Copies are not to be recorded, nor seen by autograd.
-struct Unseen {
-  at::AutoDispatchBelowADInplaceOrView below_autograd;
-  c10::impl::ExcludeDispatchKeyGuard unrecorded{c10::DispatchKey::Fake};
-};
 
 }  // namespace
 

@@ -320,8 +320,7 @@ void Recorder::finish(Op recorded) {
   const bool replayable = recorded.replayable;
   const auto* variants = advice_.variants.get();
   const std::size_t position = tape_->ops().size();
-  const bool is_open = recorded.substitute != nullptr && recorded.variant.formula < 0;
-  if (is_open && variants != nullptr && position < variants->size()) {
+  if (recorded.has_open_formula() && variants != nullptr && position < variants->size()) {
     recorded.variant = (*variants)[position];
   }
   const auto op = tape_->add_op(std::move(recorded));

@@ -1,7 +1,6 @@
 #include "sweep.h"
 
 #include <ATen/ATen.h>
-#include <ATen/core/LegacyTypeDispatch.h>
 #include <c10/core/GradMode.h>
 
 #include <algorithm>
@@ -12,6 +11,7 @@
 #include "packed_form.h"
 #include "stopwatch.h"
 #include "stream_scope.h"
+#include "unseen.h"
 
 namespace gradrecomp::tape {
 Sweep::Sweep(Tape& tape) : tape_(tape), number_(++tape.num_sweeps_) {}
@@ -24,8 +24,7 @@ Sweep::~Sweep() {
 }
 
 c10::Storage Sweep::clone(const c10::Storage& storage) {
-  const at::AutoDispatchBelowADInplaceOrView below_autograd;
-  const c10::impl::ExcludeDispatchKeyGuard unrecorded(c10::DispatchKey::Fake);
+  const Unseen unseen;
   const auto size = static_cast<std::int64_t>(storage.nbytes());
   auto copy = at::empty({size}, at::TensorOptions().dtype(at::kByte).device(storage.device()));
   if (size > 0) copy.copy_(as_bytes(storage));
@@ -132,8 +131,7 @@ at::Tensor Sweep::substitute(OpId id, int formula, const FollowingOps& following
 
 at::Tensor Sweep::run_substitute(const Op& op, const std::vector<at::Tensor>& tensors, int formula,
                                  const Followers& followers) {
-  const at::AutoDispatchBelowADInplaceOrView below_autograd;
-  const c10::impl::ExcludeDispatchKeyGuard unrecorded(c10::DispatchKey::Fake);
+  const Unseen unseen;
   const StreamScope stream(op.stream);
   return op.substitute->run(op, tensors, formula, followers);
 }
@@ -240,8 +238,7 @@ void Sweep::settle(const Op& op, const Stack& returns) {
 }
 
 at::Tensor Sweep::packed(const Op& op, const at::Tensor& output) {
-  const at::AutoDispatchBelowADInplaceOrView below_autograd;
-  const c10::impl::ExcludeDispatchKeyGuard unrecorded(c10::DispatchKey::Fake);
+  const Unseen unseen;
   const StreamScope stream(op.stream);
   return op.packed_form->pack(output);
 }

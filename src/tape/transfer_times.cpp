@@ -1,7 +1,6 @@
 #include "gradrecomp/tape/transfer_times.h"
 
 #include <ATen/ATen.h>
-#include <ATen/core/LegacyTypeDispatch.h>
 
 #include <algorithm>
 #include <limits>
@@ -10,12 +9,12 @@
 #include "host_copy.h"
 #include "stopwatch.h"
 #include "stream_scope.h"
+#include "unseen.h"
 
 namespace gradrecomp::tape {
 
 TransferTimes time_transfers(c10::Device device, std::int64_t bytes) {
-  const at::AutoDispatchBelowADInplaceOrView below_autograd;
-  const c10::impl::ExcludeDispatchKeyGuard unrecorded(c10::DispatchKey::Fake);
+  const Unseen unseen;
   const auto original = at::zeros({bytes}, at::TensorOptions().dtype(at::kByte).device(device));
   std::optional<c10::Stream> stream;
   if (!device.is_cpu()) stream = present_stream_of(device);

@@ -1,7 +1,6 @@
 #include "verification.h"
 
 #include <ATen/ATen.h>
-#include <ATen/core/LegacyTypeDispatch.h>
 
 #include <algorithm>
 #include <limits>
@@ -12,6 +11,7 @@
 #include "bytes.h"
 #include "gradrecomp/tape/observer.h"
 #include "stopwatch.h"
+#include "unseen.h"
 
 namespace gradrecomp::tape {
 namespace {
@@ -36,8 +36,7 @@ bool same_bits_shown(const c10::Storage& original, const at::Tensor& again) {
 
 /// Numbers from -1 to 1 of no simple relation, in the shape of `like`. Draws from no generator.
 at::Tensor pattern_like(const at::Tensor& like) {
-  const at::AutoDispatchBelowADInplaceOrView below_autograd;
-  const c10::impl::ExcludeDispatchKeyGuard unrecorded(c10::DispatchKey::Fake);
+  const Unseen unseen;
   constexpr double kStep = 0.7548776662466927;
   const auto numbers =
       at::arange(like.numel(), like.options().dtype(at::kFloat)).mul_(kStep).sin_();
@@ -117,10 +116,9 @@ double Verification::verify_op(OpId id, OpId last) {
       }
       seconds = stopwatch.seconds();
       settle(op, stack);
-      const bool is_open = op.substitute != nullptr && op.variant.formula < 0;
-      if (is_open && has_formula(id, stack.front().toTensor().storage(), seconds)) {
-        try_followers(id, last);
-      }
+      const bool found = op.has_open_formula() &&
+                         has_formula(id, stack.front().toTensor().storage(), seconds);
+      if (found) try_followers(id, last);
     } catch (const std::exception& error) {
       give_up(op, error.what());
     }

@@ -59,6 +59,11 @@ struct Op {
   std::int32_t num_wanted_results = 0;  ///< dropped results that a handle or a wanted op needs
   std::int32_t sweep = 0;               ///< last replay sweep that ran it
   bool replayable = true;
+
+  /// A part whose substitute has not been found to have the bits of the call.
+  [[nodiscard]] bool has_open_formula() const {
+    return substitute != nullptr && variant.formula < 0;
+  }
 };
 
 }  // namespace gradrecomp::tape
