@@ -1,11 +1,13 @@
-# Installs the libraries, their headers and a package that find_package(GradRecomp) finds.
+# Installs the libraries, their headers and a package that find_package(GradRecomp) finds. The install
+# component "plan" is the planner with all that it takes; by default everything is installed.
 set(GradRecomp_package_dir "${CMAKE_INSTALL_LIBDIR}/cmake/GradRecomp")
 
-foreach(library IN ITEMS gradrecomp_plan gradrecomp_lib gradrecomp_models)
-  if(TARGET ${library})
-    install(TARGETS ${library} EXPORT GradRecompTargets FILE_SET HEADERS)
-  endif()
-endforeach()
+install(TARGETS gradrecomp_plan EXPORT GradRecompPlanTargets COMPONENT plan
+  FILE_SET HEADERS COMPONENT plan)
+install(EXPORT GradRecompPlanTargets NAMESPACE gradrecomp:: DESTINATION "${GradRecomp_package_dir}"
+  COMPONENT plan)
+# Apart, because they need LibTorch where they are used.
+install(TARGETS gradrecomp_lib gradrecomp_models EXPORT GradRecompTargets FILE_SET HEADERS)
 install(EXPORT GradRecompTargets NAMESPACE gradrecomp:: DESTINATION "${GradRecomp_package_dir}")
 if(TARGET gradrecomp_cuda)
   # Apart, because only those who link it need the CUDA toolkit.
@@ -32,4 +34,4 @@ install(FILES
   "${PROJECT_BINARY_DIR}/cmake/GradRecompConfig.cmake"
   "${PROJECT_BINARY_DIR}/cmake/GradRecompConfigVersion.cmake"
   cmake/FindLibTorch.cmake
-  DESTINATION "${GradRecomp_package_dir}")
+  DESTINATION "${GradRecomp_package_dir}" COMPONENT plan)

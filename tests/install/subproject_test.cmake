@@ -1,15 +1,32 @@
-# Configures, builds and runs a project that has GradRecomp as a part of itself, in both ways. They
-# share a build folder, so the second one compiles nothing again.
+# Configures, builds and runs a project that has GradRecomp as a part of itself, in both ways: by
+# add_subdirectory with static libraries, and by FetchContent with shared ones. They share a build
+# folder and objects, so the second one compiles nothing again. Then a consumer uses the planner
+# that the project installs.
 cmake_minimum_required(VERSION 3.25)
+include("${CMAKE_CURRENT_LIST_DIR}/package.cmake")
 file(REMOVE_RECURSE "${work_dir}")
-set(configure "${CMAKE_COMMAND}" -S "${CMAKE_CURRENT_LIST_DIR}/subproject" -B "${work_dir}"
+set(build "${work_dir}/build")
+set(configure "${CMAKE_COMMAND}" -S "${CMAKE_CURRENT_LIST_DIR}/subproject" -B "${build}"
   -G "${generator}" "-DGRADRECOMP_SOURCE=${source_dir}" "-DCMAKE_PREFIX_PATH=${libtorch}"
+  "-DCMAKE_BUILD_TYPE=${build_type}" -DGRADRECOMP_CUDA_KERNELS=OFF
   "-DCMAKE_CXX_COMPILER=${compiler}" "-DCMAKE_CXX_COMPILER_LAUNCHER=${launcher}")
-foreach(fetch IN ITEMS OFF ON)
-  foreach(command IN ITEMS
-      "${configure};-DFETCH=${fetch}"
-      "${CMAKE_COMMAND};--build;${work_dir};--target;app;--parallel;2"
-      "${work_dir}/app")
-    execute_process(COMMAND ${command} OUTPUT_QUIET COMMAND_ERROR_IS_FATAL ANY)
+
+# With a compiler cache the whole library is here within seconds, else within minutes.
+set(apps app)
+if(launcher)
+  list(APPEND apps app_with_torch)
+endif()
+foreach(variant IN ITEMS "OFF;OFF" "ON;ON")
+  list(GET variant 0 fetch)
+  list(GET variant 1 shared)
+  run(${configure} "-DFETCH=${fetch}" "-DBUILD_SHARED_LIBS=${shared}")
+  run("${CMAKE_COMMAND}" --build "${build}" --parallel 2 --target ${apps})
+  foreach(app IN LISTS apps)
+    run("${build}/${app}")
   endforeach()
+  install_and_move("${build}" "${work_dir}/prefix" --component plan)
+  build_and_run("${CMAKE_CURRENT_LIST_DIR}/planner" "${work_dir}/planner"
+    "-DCMAKE_PREFIX_PATH=${work_dir}/prefix")
 endforeach()
+expect_refusal("components installed are plan alone"
+  "${CMAKE_CURRENT_LIST_DIR}/consumer" "${work_dir}/refused" "-DCMAKE_PREFIX_PATH=${work_dir}/prefix")

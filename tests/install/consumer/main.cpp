@@ -1,18 +1,46 @@
-// Uses all that a consumer links: the planner, and a step through a region with its backward.
-#include <ATen/ATen.h>
+// Trains as a consumer does: a small net that replays all it can, beside its twin without a budget.
+#include <torch/nn/functional/loss.h>
+#include <torch/nn/modules/activation.h>
+#include <torch/nn/modules/container/sequential.h>
+#include <torch/nn/modules/linear.h>
+#include <torch/optim/sgd.h>
+#include <torch/utils.h>
 
 #include <iostream>
 
+#include "gradrecomp/nn/checkpointed_sequential.h"
 #include "gradrecomp/plan/graph.h"
-#include "gradrecomp/region/region.h"
+
+namespace nn = torch::nn;
+
+nn::Sequential make_net() {
+  torch::manual_seed(1);
+  return nn::Sequential(nn::Linear(8, 32), nn::Tanh(), nn::Linear(32, 32), nn::Tanh(),
+                        nn::Linear(32, 1));
+}
+
+template <typename Net>
+void train(Net& net) {
+  torch::optim::SGD optimizer(net->parameters(), 0.1);
+  for (int step = 0; step < 3; ++step) {
+    torch::manual_seed(2 + step);
+    const auto x = torch::rand({16, 8});
+    optimizer.zero_grad();
+    nn::functional::mse_loss(net->forward(x), x.sum(1, true)).backward();
+    optimizer.step();
+  }
+}
 
 int main() {
-  const auto x = at::ones({4, 4}).requires_grad_();
-  gradrecomp::Region region({.policy = "drop_all"});
-  for (int step = 0; step < 2; ++step) {
-    region.run([&] { return x.exp().sin().sum(); }).backward();
+  auto plain = make_net();
+  gradrecomp::CheckpointedSequential wrapped(make_net(), {.policy = "drop_all"});
+  train(plain);
+  train(wrapped);
+  gradrecomp::plan::validate(wrapped->region().graph());
+  std::cout << wrapped->full_report();
+  const auto twins = wrapped->named_parameters();
+  for (const auto& weight : plain->named_parameters()) {
+    if (!torch::equal(weight.value(), twins[weight.key()])) return 1;
   }
-  gradrecomp::plan::validate(region.graph());
-  std::cout << region.full_report();
-  return region.last_step().num_replayed_ops > 0 ? 0 : 1;
+  return wrapped->region().last_step().num_replayed_ops > 0 ? 0 : 2;
 }
