@@ -296,7 +296,11 @@ void Recorder::find_results(Draft& draft, const torch::jit::Stack& stack) {
 void Recorder::find_result(Draft& draft, const at::Tensor& tensor, std::int16_t output,
                            std::int32_t element) {
   if (!tensor.defined() || !tensor.has_storage()) return;
-  if (tape_->find(tensor.storage().unsafeGetStorageImpl()) >= 0) return;  // an alias
+  if (const ValueId known = tape_->find(tensor.storage().unsafeGetStorageImpl()); known >= 0) {
+    const bool is_declared = draft.op.handle.schema().returns()[output].alias_info() != nullptr;
+    if (!is_declared) tape_->watch(known, tensor);
+    return;
+  }
   const ValueId id = tape_->add_value(tensor, static_cast<OpId>(tape_->ops().size()));
   if (draft.traits.uninitialized) tape_->set_uninitialized(id);
   draft.op.results.push_back({.value = id, .output = output, .element = element});

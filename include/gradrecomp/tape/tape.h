@@ -50,6 +50,8 @@ struct Value {
   c10::weak_intrusive_ptr<c10::StorageImpl> owner{c10::intrusive_ptr<c10::StorageImpl>()};
   c10::Storage storage;  ///< the tape's own hold; empty if `hold` is none
   c10::VariableVersion version_counter;
+  /// Of aliases that autograd does not take for views (aten::_unsafe_view), which count alone.
+  std::vector<c10::VariableVersion> alias_counters;
   std::uint32_t sealed_version = 0;
   std::int64_t bytes = 0;
   OpId producer = -1;       ///< -1: external
@@ -98,6 +100,8 @@ class Tape : public std::enable_shared_from_this<Tape> {
   ValueId add_constant(const at::Tensor& number);
   /// Notes that a recorded op reads `value`; `written` if it reads only to write.
   void count_read(ValueId value, bool written);
+  /// Notes that `alias` shows `value` too, with a version counter of its own.
+  void watch(ValueId value, const at::Tensor& alias);
   /// Marks `value` as made by an empty-like op.
   void set_uninitialized(ValueId value) { values_[value].uninitialized = true; }
   /// The value in `storage`, or -1 if the tape does not know it.
