@@ -270,7 +270,9 @@ void Recorder::call(Draft& draft, torch::jit::Stack* stack) {
   if (device && !device->is_cpu()) {
     op.stream = c10::impl::VirtualGuardImpl(device->type()).getStream(*device);
   }
+  std::unique_lock<std::recursive_mutex> turn;
   if (draft.traits.seeded) {
+    turn = turn_to_draw();
     op.rng = std::make_unique<RngState>(generator_of(op, device.value_or(c10::kCPU)));
   }
   op.handle.redispatchBoxed(op.keys, stack);

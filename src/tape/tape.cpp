@@ -118,6 +118,7 @@ ValueId Tape::add_version(ValueId old, c10::Storage storage, OpId producer) {
 }
 
 OpId Tape::add_op(Op op) {
+  draws_ = draws_ || op.rng != nullptr;
   ops_.push_back(std::move(op));
   return static_cast<OpId>(ops_.size()) - 1;
 }
@@ -273,6 +274,8 @@ void Tape::check_unmodified(ValueId id, const Op& reader) const {
 }
 
 c10::Storage Tape::materialize(ValueId handle) {
+  const auto turn =
+      draws_ ? turn_to_draw() : std::unique_lock<std::recursive_mutex>();  // before our own lock
   const std::lock_guard lock(mutex_);
   const ValueId id = last_version(handle);
   if (observer_) observer_->demanded(*this, id);

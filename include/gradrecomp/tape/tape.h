@@ -184,6 +184,7 @@ class Tape : public std::enable_shared_from_this<Tape> {
   std::int64_t num_substituted_ops_ = 0;
   double replay_seconds_ = 0;
   bool sealed_ = false;
+  bool draws_ = false;  // some op drew random numbers
   // Unpacks and releases may come from several backward threads; recursive because freeing a
   // storage may run a user's deleter, which may drop another handle.
   mutable std::recursive_mutex mutex_;
