@@ -30,16 +30,24 @@ class OpenReplay final : public torch::autograd::FunctionPreHook {
   std::shared_ptr<ClosedStep> step_;
 };
 
+// What the region was given and returns as it is belongs to nodes that backward may meet without
+// the region.
+void hook(const at::TensorBase& tensor, const std::shared_ptr<ClosedStep>& step,
+          std::uint64_t first_node) {
+  const auto& node = tensor.grad_fn();
+  if (node == nullptr || node->sequence_nr() < first_node) return;
+  node->add_pre_hook(std::make_unique<OpenReplay>(step));
+}
+
 }  // namespace
 
 void close_outputs(const std::vector<at::Tensor*>& outputs, const std::shared_ptr<ClosedStep>& step,
                    std::uint64_t first_node) {
   for (const at::Tensor* output : outputs) {
-    if (!output->defined() || output->grad_fn() == nullptr) continue;
-    // What the region was given and returns as it is belongs to nodes that backward may meet
-    // without the region.
-    if (output->grad_fn()->sequence_nr() < first_node) continue;
-    output->grad_fn()->add_pre_hook(std::make_unique<OpenReplay>(step));
+    if (!output->defined()) continue;
+    hook(*output, step, first_node);
+    // A write in place behind the region leads past the node of a view to that of its base.
+    if (output->is_view()) hook(output->_base(), step, first_node);
   }
 }
 

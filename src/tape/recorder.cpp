@@ -270,7 +270,9 @@ void Recorder::call(Draft& draft, torch::jit::Stack* stack) {
   if (device && !device->is_cpu()) {
     op.stream = c10::impl::VirtualGuardImpl(device->type()).getStream(*device);
   }
+  std::unique_lock<std::recursive_mutex> turn;
   if (draft.traits.seeded) {
+    turn = turn_to_draw();
     op.rng = std::make_unique<RngState>(generator_of(op, device.value_or(c10::kCPU)));
   }
   op.handle.redispatchBoxed(op.keys, stack);
@@ -296,7 +298,11 @@ void Recorder::find_results(Draft& draft, const torch::jit::Stack& stack) {
 void Recorder::find_result(Draft& draft, const at::Tensor& tensor, std::int16_t output,
                            std::int32_t element) {
   if (!tensor.defined() || !tensor.has_storage()) return;
-  if (tape_->find(tensor.storage().unsafeGetStorageImpl()) >= 0) return;  // an alias
+  if (const ValueId known = tape_->find(tensor.storage().unsafeGetStorageImpl()); known >= 0) {
+    const bool is_declared = draft.op.handle.schema().returns()[output].alias_info() != nullptr;
+    if (!is_declared) tape_->watch(known, tensor);
+    return;
+  }
   const ValueId id = tape_->add_value(tensor, static_cast<OpId>(tape_->ops().size()));
   if (draft.traits.uninitialized) tape_->set_uninitialized(id);
   draft.op.results.push_back({.value = id, .output = output, .element = element});

@@ -13,6 +13,11 @@ bool same_engine(const at::mt19937& a, const at::mt19937& b) {
 
 }  // namespace
 
+std::unique_lock<std::recursive_mutex> turn_to_draw() {
+  static std::recursive_mutex mutex;
+  return std::unique_lock(mutex);
+}
+
 RngState::RngState(const at::Generator& generator) : generator_(generator) {
   const std::lock_guard<std::mutex> lock(generator_.mutex());
   if (generator_.device().is_cpu()) {

@@ -17,6 +17,13 @@ namespace {
 
 bool made_again(Hold hold) { return hold == Hold::cached || hold == Hold::listed; }
 
+// Grows with each write in place, through whichever tensor.
+std::uint32_t version_of(const Value& value) {
+  std::uint32_t version = value.version_counter.current_version();
+  for (const auto& counter : value.alias_counters) version += counter.current_version();
+  return version;
+}
+
 }  // namespace
 
 ValueId Tape::last_version(ValueId value) const {
@@ -51,6 +58,11 @@ ValueId Tape::add_value(const at::Tensor& tensor, OpId producer) {
     values_[id].version_counter = tensor.unsafeGetTensorImpl()->version_counter();
   }
   return id;
+}
+
+void Tape::watch(ValueId id, const at::Tensor& alias) {
+  if (alias.is_inference()) return;
+  values_[id].alias_counters.push_back(alias.unsafeGetTensorImpl()->version_counter());
 }
 
 ValueId Tape::add(const c10::Storage& storage, OpId producer) {
@@ -89,6 +101,7 @@ ValueId Tape::add_version(ValueId old, c10::Storage storage, OpId producer) {
   Value& value = values_[id];
   Value& before = values_[old];
   value.version_counter = before.version_counter;
+  value.alias_counters = before.alias_counters;
   value.overwrites = old;
   value.external = before.external;
   // A handle means the memory, whatever is in it when backward looks; autograd's version check
@@ -106,6 +119,7 @@ ValueId Tape::add_version(ValueId old, c10::Storage storage, OpId producer) {
 }
 
 OpId Tape::add_op(Op op) {
+  draws_ = draws_ || op.rng != nullptr;
   ops_.push_back(std::move(op));
   return static_cast<OpId>(ops_.size()) - 1;
 }
@@ -212,7 +226,7 @@ void Tape::seal() {
   const std::lock_guard lock(mutex_);
   for (Value& value : values_) {
     if (value.version_counter.enabled() && value.owner.use_count() > 0) {
-      value.sealed_version = value.version_counter.current_version();
+      value.sealed_version = version_of(value);
     }
   }
   by_storage_.clear();
@@ -284,8 +298,8 @@ c10::Storage Tape::live_storage(ValueId id) const {
   if (value.overwritten_by >= 0) return {};
   auto storage = value.owner.lock();
   if (!storage) return {};
-  const bool modified = sealed_ && value.version_counter.enabled() &&
-                        value.version_counter.current_version() != value.sealed_version;
+  const bool modified =
+      sealed_ && value.version_counter.enabled() && version_of(value) != value.sealed_version;
   return modified ? c10::Storage() : c10::Storage(std::move(storage));
 }
 
@@ -294,7 +308,7 @@ void Tape::check_unmodified(ValueId id, const Op& reader) const {
   const bool own_storage =
       made_again(value.hold) || value.hold == Hold::fetched || value.snapshot;
   if (!sealed_ || own_storage || !value.version_counter.enabled()) return;
-  const auto version = value.version_counter.current_version();
+  const auto version = version_of(value);
   TORCH_CHECK(
       version == value.sealed_version,
       "one of the variables needed for gradient computation has been modified by an inplace "
@@ -306,6 +320,8 @@ void Tape::check_unmodified(ValueId id, const Op& reader) const {
 }
 
 c10::Storage Tape::materialize(ValueId handle) {
+  const auto turn =
+      draws_ ? turn_to_draw() : std::unique_lock<std::recursive_mutex>();  // before our own lock
   const std::lock_guard lock(mutex_);
   const ValueId id = last_version(handle);
   if (observer_) observer_->demanded(*this, id);

@@ -59,6 +59,33 @@ TEST(Concurrency, C1BackwardOfEarlierStepsWhileTheNextOneRuns) {
   }
 }
 
+// Replays set the generator back, which all of these draw from.
+TEST(Concurrency, C1DropoutInTwoBackwardThreadsAndInTheForwardOfTheNextStep) {
+  const auto x = torch::full({64, 1024}, 0.5).requires_grad_();
+  const auto forward = [&] {
+    auto y = x * 1;
+    for (int i = 0; i < 12; ++i) y = torch::dropout(y, 0.1, true).exp().tanh();
+    return y.sum();
+  };
+  const auto steps = [&](bool threads, const auto& wrap) {
+    torch::manual_seed(3);
+    Tensors results(8);
+    std::vector<std::jthread> backward;
+    for (std::size_t i = 0; i < results.size(); ++i) {
+      const auto loss = wrap(forward);
+      backward.emplace_back([&results, &x, i, loss] { results[i] = gradient(loss, x); });
+      if (!threads) backward.back().join();
+    }
+    for (auto& thread : backward) {
+      if (thread.joinable()) thread.join();
+    }
+    results.push_back(at::globalContext().defaultGenerator(c10::kCPU).get_state());
+    return results;
+  };
+  const auto plain = steps(false, [](const auto& body) { return body(); });
+  expect_same_bits(plain, steps(true, [](const auto& body) { return run_dropped(body); }));
+}
+
 // Parameters of a small model after a few steps, from its own seed and data.
 Tensors trained(int seed, const Wrap& wrap) {
   auto generator = at::detail::createCPUGenerator(seed);

@@ -93,6 +93,23 @@ TEST(Robustness, R1OutputModifiedWherePlainAllowsItIsReplayedInstead) {
   EXPECT_TRUE(same_bits(plain, step([](auto body) { return run_dropped(body); })));
 }
 
+// A reshape that must copy, and a product of 3-D tensors, end in aten::_unsafe_view, which gives
+// memory a second version counter.
+TEST(Robustness, R1OutputModifiedThroughAnUnsafeViewIsReplayedInstead) {
+  auto x = torch::randn({2, 3, 4}).requires_grad_();
+  const auto step = [&](auto run) {
+    auto outputs = run([&] {
+      const auto y = x.exp().transpose(0, 1).reshape({3, 8});
+      return Tensors{y, torch::tanh(y).var()};  // saves the tanh alone
+    });
+    outputs[0].mul_(3);
+    (outputs[0].sum() + outputs[1]).backward();
+    return std::exchange(x.mutable_grad(), at::Tensor());
+  };
+  const auto plain = step([](auto body) { return body(); });
+  EXPECT_TRUE(same_bits(plain, step([](auto body) { return run_dropped(body); })));
+}
+
 TEST(Robustness, R4ExceptionInForwardRestoresTheThread) {
   Region region({.policy = "drop_all"});
   auto x = torch::randn({4}).requires_grad_();

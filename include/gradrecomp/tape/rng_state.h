@@ -4,11 +4,23 @@
 #include <ATen/core/Generator.h>
 
 #include <memory>
+#include <mutex>
 #include <optional>
 
 #include "gradrecomp/export.h"
 
 namespace gradrecomp::tape {
+
+// Note [ Drawing by turns ]
+// ~~~~~~~~~~~~~~~~~~~~~~~~~
+// Replays set a generator back and then forward again. What another thread draws from it in between
+// would be other numbers than it should, and would be forgotten. So whoever draws for a tape, in
+// the forward pass, in a replay or to verify, holds one lock of the process meanwhile. It comes
+// before the lock of any tape: an op that draws may allocate, which a profiled tape takes its lock
+// to note. A replay that may draw therefore takes it before its tape's.
+
+/// Waits until no other thread draws, or replays what drew, for a tape.
+[[nodiscard]] std::unique_lock<std::recursive_mutex> turn_to_draw();
 
 /// State of one random generator at one moment, kept outside the tensor allocators.
 ///
@@ -46,6 +58,7 @@ class RngRestore {
   RngRestore& operator=(const RngRestore&) = delete;
 
  private:
+  std::unique_lock<std::recursive_mutex> turn_ = turn_to_draw();  // given back last
   RngState present_;
 };
 

@@ -56,6 +56,8 @@ struct Value {
   c10::Storage storage;  ///< the tape's own hold; empty if `hold` is none or offloaded
   std::shared_ptr<HostCopy> host;  ///< of an offloaded value, as long as the tape holds it
   c10::VariableVersion version_counter;
+  /// Of aliases that autograd does not take for views (aten::_unsafe_view), which count alone.
+  std::vector<c10::VariableVersion> alias_counters;
   std::uint32_t sealed_version = 0;
   std::int64_t bytes = 0;
   OpId producer = -1;       ///< -1: external
@@ -104,6 +106,8 @@ class GRADRECOMP_API Tape : public std::enable_shared_from_this<Tape> {
   ValueId add_constant(const at::Tensor& number);
   /// Notes that a recorded op reads `value`; `written` if it reads only to write.
   void count_read(ValueId value, bool written);
+  /// Notes that `alias` shows `value` too, with a version counter of its own.
+  void watch(ValueId value, const at::Tensor& alias);
   /// Marks `value` as made by an empty-like op.
   void set_uninitialized(ValueId value) { values_[value].uninitialized = true; }
   /// The value in `storage`, or -1 if the tape does not know it.
@@ -200,6 +204,7 @@ class GRADRECOMP_API Tape : public std::enable_shared_from_this<Tape> {
   std::int64_t num_substituted_ops_ = 0;
   double replay_seconds_ = 0;
   bool sealed_ = false;
+  bool draws_ = false;  // some op drew random numbers
   // Unpacks and releases may come from several backward threads; recursive because freeing a
   // storage may run a user's deleter, which may drop another handle.
   mutable std::recursive_mutex mutex_;
