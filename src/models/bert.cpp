@@ -1,6 +1,11 @@
 #include "gradrecomp/models/bert.h"
 
-#include <torch/torch.h>
+#include <torch/nn/init.h>
+#include <torch/nn/modules/container/modulelist.h>
+#include <torch/nn/modules/dropout.h>
+#include <torch/nn/modules/embedding.h>
+#include <torch/nn/modules/normalization.h>
+#include <torch/utils.h>
 
 #include <optional>
 #include <string>

@@ -1,6 +1,8 @@
 #include "gradrecomp/models/resnet.h"
 
-#include <torch/torch.h>
+#include <torch/nn/init.h>
+#include <torch/nn/modules/container/modulelist.h>
+#include <torch/nn/modules/container/sequential.h>
 
 #include <string>
 #include <utility>

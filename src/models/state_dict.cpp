@@ -1,7 +1,8 @@
 #include "gradrecomp/models/state_dict.h"
 
 #include <c10/util/StringUtil.h>
-#include <torch/torch.h>
+#include <torch/serialize.h>
+#include <torch/utils.h>
 
 #include <algorithm>
 #include <fstream>

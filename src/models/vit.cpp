@@ -1,6 +1,8 @@
 #include "gradrecomp/models/vit.h"
 
-#include <torch/torch.h>
+#include <torch/nn/init.h>
+#include <torch/nn/modules/activation.h>
+#include <torch/nn/modules/container/sequential.h>
 
 #include <cmath>
 #include <string>

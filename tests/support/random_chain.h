@@ -81,8 +81,8 @@ class RandomChain {
     call.reads = is_last ? unread_ : std::vector<Index>{readable_[below(size())]};
     if (!is_last && chance(40)) call.reads.push_back(readable_[below(size())]);
     std::ranges::sort(call.reads);
-    const auto [first, last] = std::ranges::unique(call.reads);
-    call.reads.erase(first, last);
+    // Not std::ranges::unique: Clang 14 cannot compile that of GCC 12's library.
+    call.reads.erase(std::unique(call.reads.begin(), call.reads.end()), call.reads.end());
     const bool in_place = chance(options_.in_place_chance) && call.reads.back() != input_;
     if (in_place) {
       call.overwrites = {call.reads.back()};

@@ -6,13 +6,14 @@
 #include <torch/torch.h>
 
 #include <atomic>
-#include <iostream>
 
 #include "gradrecomp/tape/recorder.h"
+#include "support/own_process.h"
 
 namespace gradrecomp::tape {
 namespace {
 
+using test::exit_after;
 using torch::autograd::Engine;
 
 // Passes all on, and counts backward passes.
@@ -38,18 +39,6 @@ Engine& other_engine() {
   return engine;
 }
 
-// Ends the process with status 0, or with 1 and the message of what was thrown.
-template <typename Body>
-[[noreturn]] void exit_after(Body body) {
-  try {
-    body();
-  } catch (const c10::Error& error) {
-    std::cerr << error.msg() << std::endl;
-    std::_Exit(1);
-  }
-  std::_Exit(0);
-}
-
 // Replays of one step that drops everything.
 std::int64_t num_replayed_ops() {
   const auto x = torch::randn({4}).requires_grad_();
@@ -64,10 +53,7 @@ std::int64_t num_replayed_ops() {
   return tape->num_replayed_ops();
 }
 
-class Takeover : public ::testing::Test {
- protected:
-  void SetUp() override { GTEST_FLAG_SET(death_test_style, "threadsafe"); }
-};
+class Takeover : public test::OwnProcess {};
 
 TEST_F(Takeover, R8DispatchKeyThatIsTakenIsAnErrorAtFirstUse) {
   const auto body = [] {
