@@ -33,6 +33,7 @@ class Result:
     plain_ratios: list = dataclasses.field(default_factory=list)
     num_steps: int = 0
     equal_gradients: bool = True  # and an equal loss, in every step
+    gradient_difference: float = 0  # norm of the difference by the norm of all plain gradients
     num_different_buffers: int = 0  # in the step with most of them
     num_buffers: int = 0
     failure: str = ""
@@ -43,7 +44,10 @@ class Result:
         self.num_steps += 1
         self.peak_bytes = max(self.peak_bytes, step.peak_bytes)
         self.held_bytes = max(self.held_bytes, step.held_bytes)
-        self.equal_gradients &= _equal([step.loss, *step.gradients], [reference.loss, *reference.gradients])
+        if not _equal([step.loss, *step.gradients], [reference.loss, *reference.gradients]):
+            self.equal_gradients = False
+            difference = _relative_difference(step.gradients, reference.gradients)
+            self.gradient_difference = max(self.gradient_difference, difference)
         different = sum(not _same(*pair) for pair in zip(step.buffers, reference.buffers, strict=True))
         self.num_different_buffers = max(self.num_different_buffers, different)
         self.num_buffers = len(reference.buffers)
@@ -140,6 +144,12 @@ def _copy_of(step):
 
 def _equal(ours, theirs):
     return all(_same(*pair) for pair in zip(ours, theirs, strict=True))
+
+
+def _relative_difference(ours, theirs):
+    difference = sum((one - other).double().square().sum() for one, other in zip(ours, theirs, strict=True))
+    whole = sum(other.double().square().sum() for other in theirs)
+    return float((difference / whole).sqrt())
 
 
 def _same(one, other):

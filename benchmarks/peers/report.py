@@ -24,7 +24,7 @@ def _row(result, plain):
         _mebibytes(result.held_bytes),
         _ratio(result.time_ratio),
         _ratio(result.plain_ratio),
-        "equal" if result.equal_gradients else "differ",
+        "equal" if result.equal_gradients else f"differ by {result.gradient_difference:.0e}",
         _buffers(result),
     ]
 

@@ -93,8 +93,10 @@ class Peers(unittest.TestCase):
         def prepare(workload):
             return lambda: workload.forward() * 2
 
-        result, _ = run(methods.Method("wrong", prepare))
+        result, plain = run(methods.Method("wrong", prepare), "vit-b16")
         self.assertFalse(result.equal_gradients)
+        self.assertGreater(result.gradient_difference, 0.1)
+        self.assertIn("differ by", markdown([plain, result], ""))
 
     def test_a_failure_is_a_result(self):
         def prepare(_workload):
