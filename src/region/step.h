@@ -22,7 +22,7 @@ struct ClosedStep {
   void backward_ends();
 };
 
-/// One run of a region, from its first operator to the closing node.
+/// One run of a region, from its first operator to the hooks of its outputs.
 class Step {
  public:
   /// A step under the plan of `session`, or profiled. A null session drops everything.
