@@ -23,6 +23,19 @@ TEST(Exactness, E10SecondAndThirdDerivative) {
   });
 }
 
+// What comes from outside and from inside is added up in one order, by which sums are rounded.
+TEST(Exactness, E10SecondDerivativeOfAnOutputThatIsUsedTwice) {
+  expect_same_step([](const Wrap& wrap) {
+    const auto x = torch::randn({64, 8});
+    const auto scale = torch::rand({8}).requires_grad_();
+    const auto y = one(wrap)([&] { return torch::sigmoid((x * scale).sin()); });
+    auto loss = (y * torch::rand({64, 8})).sum() + (y * torch::rand({64, 8})).sum();
+    const auto slope = torch::autograd::grad({loss}, {scale}, {}, true, true)[0];
+    (loss + slope.tanh().sum()).backward();
+    return Tensors{scale.grad()};
+  });
+}
+
 TEST(Exactness, E10GradientPenalty) {
   expect_same_step([](const Wrap& wrap) {
     nn::Sequential model(nn::Linear(4, 8), nn::Tanh(), nn::Linear(8, 1));

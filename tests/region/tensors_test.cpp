@@ -111,6 +111,19 @@ TEST(Exactness, E19OutputIsWrittenInPlaceAfterTheRegion) {
   });
 }
 
+TEST(Exactness, E19OutputThatIsAViewIsWrittenInPlaceAfterTheRegion) {
+  expect_same_step([](const Wrap& wrap) {
+    const auto x = torch::randn({4, 3}).requires_grad_();
+    auto outputs = wrap([&] {
+      auto y = x.sin().exp() + 1;
+      return Tensors{y.select(0, 1), y};
+    });
+    outputs[0].mul_(3);
+    (outputs[0].sum() + outputs[1].cos().sum()).backward();
+    return Tensors{x.grad(), outputs[1]};
+  });
+}
+
 TEST(Exactness, E20OddShapesTypesAndLayoutsInside) {
   expect_exact([] {
     return function(

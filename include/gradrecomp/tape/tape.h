@@ -79,7 +79,7 @@ struct Value {
 
 /// The recorded operators of one step's region, and the values between them.
 ///
-/// Lifetime: shared by the handles autograd holds and by the region's backward node, so it is
+/// Lifetime: shared by the handles autograd holds and by the hooks of the region, so it is
 ///           gone when the graph is gone.
 /// Threads:  recorded on one thread; after seal() any number of backward threads may use it.
 class GRADRECOMP_API Tape : public std::enable_shared_from_this<Tape> {

@@ -61,7 +61,8 @@ void expect_value_or_message(Read read) {
 }  // namespace
 
 extern "C" int LLVMFuzzerTestOneInput(const std::uint8_t* data, std::size_t size) {
-  const std::string text(reinterpret_cast<const char*>(data), size);
+  std::string text(reinterpret_cast<const char*>(data), size);
+  text = text.substr(0, text.find('\0'));  // where an argument of a program ends
   expect_value_or_message([&] { read_policy(text); });
   expect_value_or_message([&] { read_selection(text); });
   expect_value_or_message([&] { read_bytes(text); });
