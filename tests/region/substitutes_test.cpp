@@ -198,7 +198,7 @@ struct ShiftedNorm {
   template <typename Change>
   void expect_exact_after(Change change) const {
     Region region({.policy = "drop_all"});
-    gradient(&region);
+    static_cast<void>(gradient(&region));
     change();
     EXPECT_TRUE(same_bits(gradient(nullptr), gradient(&region)));
     EXPECT_TRUE(region.last_step().followed_plan);
