@@ -56,6 +56,7 @@ class Run {
 
   void record_all() {
     outcome_.has_inner |= world_.has_inner;
+    outcome_.casts |= world_.casts;
     outcome_.replays_in_backward |= world_.replays_in_backward;
     outcome_.records.push_back({"errors of steps", errors_});
     for (std::size_t i = 0; i < outputs_.size(); ++i) {
@@ -149,6 +150,9 @@ std::string difference(const Outcome& expected, const Outcome& actual) {
   }
   if (expected.error.empty() != actual.error.empty()) {
     return actual.error.empty() ? "does not throw: " + expected.error : "throws: " + actual.error;
+  }
+  if (kind_of_error(expected.error) != kind_of_error(actual.error)) {
+    return "throws: " + actual.error + " instead of: " + expected.error;
   }
   if (!expected.error.empty()) return {};
   if (expected.records.size() != actual.records.size()) return "leaves other records behind";

@@ -29,6 +29,7 @@ struct Outcome {
   bool has_inner = false;                ///< checkpoints or regions inside the program
   bool replays_in_backward = false;      ///< by tapes made in backward, of which no plan knows
   bool draws = false;                    ///< from the default generator
+  bool casts = false;                    ///< automatically, inside the program
 };
 
 using Body = std::function<std::vector<torch::Tensor>()>;

@@ -25,6 +25,7 @@ void without_gradient(Machine& machine) {
 
 void autocast(Machine& machine) {
   auto& world = machine.world();
+  world.casts = true;
   const auto x = machine.pick_shaped({3, machine.sizes().features});
   const AutocastScope scope(machine.dice().chance(0.8) ? Precision::bfloat16 : Precision::half);
   auto y = torch::linear(x, world.weight, world.bias);
@@ -33,6 +34,7 @@ void autocast(Machine& machine) {
 }
 
 void autocast_next(Machine& machine) {
+  machine.world().casts = true;
   const AutocastScope scope(Precision::bfloat16);
   machine.run_next(machine.dice().between(1, 6));
 }

@@ -56,6 +56,7 @@ class World {
   /// What the program's own checkpoints and regions are; null: they just run what they hold.
   InnerRegions* inner_regions = nullptr;
   bool has_inner = false;            ///< the program met one of them
+  bool casts = false;                ///< automatically, inside
   bool replays_in_backward = false;  ///< by tapes made in backward, of which no plan knows
 
  private:
