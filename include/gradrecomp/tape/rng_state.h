@@ -20,7 +20,7 @@ namespace gradrecomp::tape {
 // to note. A replay that may draw therefore takes it before its tape's.
 
 /// Waits until no other thread draws, or replays what drew, for a tape.
-[[nodiscard]] std::unique_lock<std::recursive_mutex> turn_to_draw();
+[[nodiscard]] GRADRECOMP_API std::unique_lock<std::recursive_mutex> turn_to_draw();
 
 /// State of one random generator at one moment, kept outside the tensor allocators.
 ///
