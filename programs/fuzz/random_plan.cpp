@@ -31,12 +31,13 @@ void draw_offloads(Dice& dice, const plan::Graph& graph, plan::Plan& plan) {
   const auto num_ops = static_cast<plan::Index>(graph.ops.size());
   for (plan::Index v = 0; v < num_values; ++v) {
     const plan::Value& value = graph.values[v];
-    const bool may_leave = plan.keep[v] != 0 && value.producer >= 0 && !value.must_keep &&
-                           value.overwritten_by < 0;
+    const bool may_leave =
+        plan.keep[v] != 0 && value.producer >= 0 && !value.must_keep && value.overwritten_by < 0;
     if (!may_leave || !dice.chance(share)) continue;
-    plan.offloads.push_back({.value = v,
-                             .leaves_after = static_cast<plan::Index>(dice.between(value.producer, num_ops - 1)),
-                             .returns_at = static_cast<plan::Index>(dice.between(-1, num_values - 1))});
+    plan.offloads.push_back(
+        {.value = v,
+         .leaves_after = static_cast<plan::Index>(dice.between(value.producer, num_ops - 1)),
+         .returns_at = static_cast<plan::Index>(dice.between(-1, num_values - 1))});
   }
 }
 

@@ -59,8 +59,8 @@ std::string offloads(const std::vector<ArmResult>& results) {
   std::string text;
   for (const ArmResult& result : results) {
     if (result.last_step.offloaded_bytes == 0) continue;
-    text += fmt::format("Arm {}: {} MiB a step went to host memory, planned stall {}.\n", result.arm,
-                        mebibytes(result.last_step.offloaded_bytes),
+    text += fmt::format("Arm {}: {} MiB a step went to host memory, planned stall {}.\n",
+                        result.arm, mebibytes(result.last_step.offloaded_bytes),
                         percent(result.plan.predicted_stall));
   }
   return text;

@@ -13,13 +13,14 @@
 
 // Note [ Offload ]
 // ~~~~~~~~~~~~~~~~
-// Worth sending away is what a plan keeps, as it is dear to replay; and of that what was made first,
-// as it has the most time to go and to come back. So candidates are the first kept values that the
-// link has time for, or part of them, or more for some seconds of stall. Once these are decided on, what they take of the device, and when, is known and no
-// longer depends on the plan: to the planner they are free, and memory that is no value comes and
-// goes in their place (offloaded_graph.h). It plans the rest with the budget less the stall. Then
-// values are needed at other moments than before, so transfers are laid out anew for the plan found,
-// and the simulator has the last word on its peak. What the new plan keeps can be sent away in turn.
+// Worth sending away is what a plan keeps, as it is dear to replay; and of that what was made
+// first, as it has the most time to go and to come back. So candidates are the first kept values
+// that the link has time for, or part of them, or more for some seconds of stall. Once these are
+// decided on, what they take of the device, and when, is known and no longer depends on the plan:
+// to the planner they are free, and memory that is no value comes and goes in their place
+// (offloaded_graph.h). It plans the rest with the budget less the stall. Then values are needed at
+// other moments than before, so transfers are laid out anew for the plan found, and the simulator
+// has the last word on its peak. What the new plan keeps can be sent away in turn.
 
 namespace gradrecomp::plan {
 namespace {

@@ -37,10 +37,10 @@
 // value with handles that is not listed is replayed again when it is demanded, and a block boundary
 // that autograd never saved can be listed. Demands that are not listed follow the rule above.
 //
-// Offload. A kept value may leave for host memory when an op of the forward pass has ended, and then
-// counts only as long as the program owns it. It comes back, for as long as it is wanted, at the
-// start of a sweep that reads it, at its own demand, or at the demand of the value that its plan
-// names, ahead of what that demand replays; unless the program owns it at that moment.
+// Offload. A kept value may leave for host memory when an op of the forward pass has ended, and
+// then counts only as long as the program owns it. It comes back, for as long as it is wanted, at
+// the start of a sweep that reads it, at its own demand, or at the demand of the value that its
+// plan names, ahead of what that demand replays; unless the program owns it at that moment.
 //
 // Release. The last handle frees a cached value, wanted or not, unless a sweep lists it: then it
 // stays as long as it is wanted. wanted(v) falls by one; at zero a held value is let go, a listed
@@ -159,8 +159,7 @@ void Simulator::check(std::span<const Sweep> sweeps) const {
   }
 }
 
-void Simulator::check(std::span<const Offload> offloads,
-                      std::span<const std::uint8_t> keep) const {
+void Simulator::check(std::span<const Offload> offloads, std::span<const std::uint8_t> keep) const {
   const auto num_values = static_cast<Index>(values_.size());
   const auto num_ops = static_cast<Index>(ops_.size());
   Index last = -1;

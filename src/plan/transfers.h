@@ -37,7 +37,7 @@ class Transfers {
 
   const Graph& graph_;
   HostLink link_;
-  std::vector<double> op_ends_;       ///< seconds into forward
+  std::vector<double> op_ends_;        ///< seconds into forward
   std::vector<double> event_seconds_;  ///< of demands, seconds into backward
   std::vector<Index> starts_;          ///< events that demand a value for the first time
 };

@@ -28,8 +28,9 @@ void validate(const Options& options) {
                     options.verify_interval_steps,
                     ", but must be positive. Pass a number of steps, ",
                     "or set verify to Verify::never.");
-  TORCH_CHECK_VALUE(options.max_plans > 0, "validate: max_plans is ", options.max_plans,
-                    ", but must be positive. Pass the number of shapes that steps alternate between.");
+  TORCH_CHECK_VALUE(
+      options.max_plans > 0, "validate: max_plans is ", options.max_plans,
+      ", but must be positive. Pass the number of shapes that steps alternate between.");
   if (options.policy.empty()) return;
   TORCH_CHECK_VALUE(!options.plan, "validate: plan is set and policy is \"", options.policy,
                     "\", but must be empty beside a plan. Give a budget for the op sequences ",

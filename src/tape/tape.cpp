@@ -305,8 +305,7 @@ c10::Storage Tape::live_storage(ValueId id) const {
 
 void Tape::check_unmodified(ValueId id, const Op& reader) const {
   const Value& value = values_[id];
-  const bool own_storage =
-      made_again(value.hold) || value.hold == Hold::fetched || value.snapshot;
+  const bool own_storage = made_again(value.hold) || value.hold == Hold::fetched || value.snapshot;
   if (!sealed_ || own_storage || !value.version_counter.enabled()) return;
   const auto version = version_of(value);
   TORCH_CHECK(

@@ -116,8 +116,8 @@ double Verification::verify_op(OpId id, OpId last) {
       }
       seconds = stopwatch.seconds();
       settle(op, stack);
-      const bool found = op.has_open_formula() &&
-                         has_formula(id, stack.front().toTensor().storage(), seconds);
+      const bool found =
+          op.has_open_formula() && has_formula(id, stack.front().toTensor().storage(), seconds);
       if (found) try_followers(id, last);
     } catch (const std::exception& error) {
       give_up(op, error.what());

@@ -23,9 +23,7 @@ bool has_free_dispatch_key() {
   return !c10::Dispatcher::singleton().hasBackendFallbackForDispatchKey(c10::DispatchKey::Fake);
 }
 
-bool has_allocator_of_libtorch() {
-  return c10::GetCPUAllocator() == c10::GetDefaultCPUAllocator();
-}
+bool has_allocator_of_libtorch() { return c10::GetCPUAllocator() == c10::GetDefaultCPUAllocator(); }
 
 nn::Sequential make_net() { return nn::Sequential(nn::Linear(4, 4), nn::Tanh(), nn::Linear(4, 1)); }
 

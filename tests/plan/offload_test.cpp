@@ -49,7 +49,8 @@ TEST(Offloads, TakesNothingOfTheDeviceWhileItIsAway) {
 TEST(Offloads, ComesBackAtTheDemandThatThePlanNamesOrWhenItIsNeeded) {
   const Graph graph = four_links();
   const auto returns = [&](Index returns_at) {
-    const std::vector<plan::Offload> offloads{{.value = 1, .leaves_after = 1, .returns_at = returns_at}};
+    const std::vector<plan::Offload> offloads{
+        {.value = 1, .leaves_after = 1, .returns_at = returns_at}};
     Timeline timeline;
     Simulator(graph).run(keep_all(graph), {}, offloads, timeline);
     EXPECT_EQ(timeline.returned_values, std::vector<Index>{1});
@@ -119,8 +120,7 @@ TEST(Offloads, IsMemoryThatIsNoValueToTheByte) {
     num_offloads += static_cast<int>(offloads.size());
     const Graph without = places.graph_without(offloads, needs);
     validate(without);
-    EXPECT_EQ(simulate(without, keep).peak_bytes,
-              simulator.run(keep, {}, offloads).peak_bytes)
+    EXPECT_EQ(simulate(without, keep).peak_bytes, simulator.run(keep, {}, offloads).peak_bytes)
         << "seed " << seed;
   }
   EXPECT_GT(num_offloads, 400);
@@ -128,13 +128,11 @@ TEST(Offloads, IsMemoryThatIsNoValueToTheByte) {
 
 TEST(Transfers, ArriveAndComeBackInTimeWhereTheLinkIsFast) {
   const Graph graph = four_links();
-  const Transfers transfers(graph, {.store_bytes_per_second = 1000,
-                                    .fetch_bytes_per_second = 1000,
-                                    .overlaps = true});
+  const Transfers transfers(
+      graph, {.store_bytes_per_second = 1000, .fetch_bytes_per_second = 1000, .overlaps = true});
   const auto demand = [&](Index v) {
-    const auto event = std::ranges::find_if(graph.events, [&](const Event& e) {
-      return e.kind == EventKind::demand && e.id == v;
-    });
+    const auto event = std::ranges::find_if(
+        graph.events, [&](const Event& e) { return e.kind == EventKind::demand && e.id == v; });
     return static_cast<Index>(event - graph.events.begin());
   };
   const auto schedule = transfers.schedule({{2, demand(2)}, {1, demand(1)}});
@@ -174,8 +172,8 @@ struct Gain {
 
 void expect_gains(const Graph& graph, const std::vector<Gain>& gains) {
   for (const auto& [budget, at_most] : gains) {
-    const auto base = static_cast<double>(
-        make_plan(graph, {.max_overhead = budget}).predicted_peak_bytes);
+    const auto base =
+        static_cast<double>(make_plan(graph, {.max_overhead = budget}).predicted_peak_bytes);
     const Plan plan = make_plan(graph, {.max_overhead = budget, .host_link = link_for(graph, 0.5)});
     EXPECT_LE(static_cast<double>(plan.predicted_peak_bytes), at_most * base)
         << "budget " << budget;
@@ -207,8 +205,7 @@ TEST(MakePlan, WithAFasterHostLinkIsNoWorse) {
   const Graph graph = testing::bert_graph(6, 2, 128);
   std::int64_t last = make_plan(graph, {.max_overhead = 0.05}).predicted_peak_bytes;
   for (const double share : {0.01, 0.1, 0.3, 0.6}) {
-    const Plan plan =
-        make_plan(graph, {.max_overhead = 0.05, .host_link = link_for(graph, share)});
+    const Plan plan = make_plan(graph, {.max_overhead = 0.05, .host_link = link_for(graph, share)});
     EXPECT_LE(plan.predicted_peak_bytes, last) << "share " << share;
     last = plan.predicted_peak_bytes;
   }
@@ -216,9 +213,8 @@ TEST(MakePlan, WithAFasterHostLinkIsNoWorse) {
 
 TEST(MakePlan, UnderFlopsOffloadsOnlyWhatStallsNothing) {
   const Graph graph = testing::bert_graph(6, 2, 128);
-  const Plan fast = make_plan(graph, {.max_overhead = 0.05,
-                                      .cost = CostModel::flops,
-                                      .host_link = link_for(graph, 0.5)});
+  const Plan fast = make_plan(
+      graph, {.max_overhead = 0.05, .cost = CostModel::flops, .host_link = link_for(graph, 0.5)});
   EXPECT_FALSE(fast.offloads.empty());
   EXPECT_EQ(fast.predicted_stall, 0);
   HostLink plain = link_for(graph, 0.5);

@@ -11,8 +11,8 @@
 
 namespace gradrecomp::test {
 
-/// Twelve stages of scaling, GELU, Linear and a residual sum. Only the sum crosses their boundaries,
-/// and autograd does not save it.
+/// Twelve stages of scaling, GELU, Linear and a residual sum. Only the sum crosses their
+/// boundaries, and autograd does not save it.
 class StepChain {
  public:
   static constexpr int kNumStages = 12;

@@ -58,8 +58,8 @@ class GRADRECOMP_API Simulator {
 
   /// The same where kept values are in host memory for a while, which counts nothing.
   ///
-  /// Throws:  std::invalid_argument also if the values of `offloads` do not ascend, are not kept last
-  ///          versions that ops make, or name an op before their own or no value.
+  /// Throws:  std::invalid_argument also if the values of `offloads` do not ascend, are not kept
+  ///          last versions that ops make, or name an op before their own or no value.
   Simulation run(std::span<const std::uint8_t> keep, std::span<const Sweep> sweeps,
                  std::span<const Offload> offloads);
   Simulation run(std::span<const std::uint8_t> keep, std::span<const Sweep> sweeps,
@@ -160,8 +160,8 @@ class GRADRECOMP_API Simulator {
   std::int64_t event_peak_bytes_ = 0;
   Simulation result_;
   Timeline* timeline_ = nullptr;
-  std::span<const Sweep> sweeps_;  // of the present run
-  std::vector<Offload> leaving_;   // of the present run, by the op they leave after
+  std::span<const Sweep> sweeps_;   // of the present run
+  std::vector<Offload> leaving_;    // of the present run, by the op they leave after
   std::vector<Offload> returning_;  // of the present run, by the value whose demand starts them
   std::size_t num_left_ = 0;        // of `leaving_`
   bool in_listed_sweep_ = false;

@@ -30,12 +30,12 @@ void for_each_input(const Op& op, Visit visit) {
 
 /// Why the tape itself holds a value's storage.
 enum class Hold : std::uint8_t {
-  none,    ///< dropped: it lives only as long as the program holds it
-  window,  ///< saved by autograd, held until the present window closes
-  kept,    ///< the plan keeps it, or it is a boundary of the safe plan
-  source,  ///< cannot be made again: external, not replayable, or verification failed
-  cached,  ///< made again by a replay, held until its last handle is released
-  listed,  ///< made again by a replay whose plan lists it, held until nothing wants it
+  none,       ///< dropped: it lives only as long as the program holds it
+  window,     ///< saved by autograd, held until the present window closes
+  kept,       ///< the plan keeps it, or it is a boundary of the safe plan
+  source,     ///< cannot be made again: external, not replayable, or verification failed
+  cached,     ///< made again by a replay, held until its last handle is released
+  listed,     ///< made again by a replay whose plan lists it, held until nothing wants it
   offloaded,  ///< kept, in host memory alone
   fetched,    ///< back from there, held until nothing wants it
 };
@@ -53,7 +53,7 @@ using SweepPlans = std::shared_ptr<const std::vector<SweepPlan>>;
 struct Value {
   /// The storage, whoever holds it. Also keeps its address from being used again.
   c10::weak_intrusive_ptr<c10::StorageImpl> owner{c10::intrusive_ptr<c10::StorageImpl>()};
-  c10::Storage storage;  ///< the tape's own hold; empty if `hold` is none or offloaded
+  c10::Storage storage;            ///< the tape's own hold; empty if `hold` is none or offloaded
   std::shared_ptr<HostCopy> host;  ///< of an offloaded value, as long as the tape holds it
   c10::VariableVersion version_counter;
   /// Of aliases that autograd does not take for views (aten::_unsafe_view), which count alone.
