@@ -132,7 +132,8 @@ void on_other_thread(const Finished& finished) {
 void written_outputs(const Finished& finished) {
   if (finished.outputs.empty()) return;
   auto& first = finished.outputs.front();
-  if (first.is_floating_point() && !first.is_leaf()) first.mul_(0.5);
+  // Not is_leaf(), which takes a view for a leaf until somebody asks for its node: a region does.
+  if (first.is_floating_point() && first.grad_fn() != nullptr) first.mul_(0.5);
   loss(finished).backward();
 }
 
