@@ -50,9 +50,12 @@ class OffloadSearch {
   Plan run() {
     for (int round = 0; round < kNumRounds; ++round) {
       const auto needs = candidates(best_);
+      std::vector<Need> fit;
       std::vector<Need> last;
+      double stall = -1;  // that `fit` fits
       for (const Trial& trial : trials()) {
-        auto chosen = fitting(needs, trial.stall);
+        if (trial.stall != stall) fit = fitting(needs, stall = trial.stall);
+        auto chosen = fit;
         chosen.resize(static_cast<std::size_t>(std::ceil(trial.part * chosen.size())));
         if (chosen.empty() || same_values(chosen, last)) continue;
         try_values(chosen);

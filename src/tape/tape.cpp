@@ -186,21 +186,18 @@ void Tape::leave_after(OpId op) {
   last_left_op_ = op;
 }
 
-c10::Storage Tape::bring_back(ValueId id) {
+/// Starts the way back; whoever reads the value waits for its end.
+void Tape::bring_back(ValueId id) {
   const OwnWork own_work;
   hold(id, Hold::fetched, values_[id].host->bring_back());
-  return live_storage(id);
 }
 
 /// Starts the way back of what the plan wants here, unless the program still has it.
 void Tape::bring_back_at(ValueId demanded) {
   if (!offloads_) return;
   for (const Offload& offload : offloads_->returning(demanded)) {
-    const Value& value = values_[offload.value];
-    if (value.hold == Hold::offloaded && !live_storage(offload.value)) {
-      const OwnWork own_work;
-      hold(offload.value, Hold::fetched, value.host->bring_back());
-    }
+    const bool is_away = values_[offload.value].hold == Hold::offloaded;
+    if (is_away && !live_storage(offload.value)) bring_back(offload.value);
   }
 }
 
@@ -331,7 +328,9 @@ c10::Storage Tape::materialize(ValueId handle) {
   if (auto storage = values_[id].owner.lock(); storage && values_[id].overwritten_by < 0) {
     return c10::Storage(std::move(storage));
   }
-  return values_[id].hold == Hold::offloaded ? bring_back(id) : Sweep(*this).run(id);
+  if (values_[id].hold != Hold::offloaded) return Sweep(*this).run(id);
+  bring_back(id);
+  return live_storage(id);
 }
 
 std::string Tape::describe(ValueId handle) const {

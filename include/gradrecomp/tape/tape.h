@@ -182,7 +182,7 @@ class GRADRECOMP_API Tape : public std::enable_shared_from_this<Tape> {
   ValueId add(const c10::Storage& storage, OpId producer);
   void hold(ValueId id, Hold kind, c10::Storage storage);
   void let_go(ValueId id);
-  c10::Storage bring_back(ValueId id);
+  void bring_back(ValueId id);
   void bring_back_at(ValueId demanded);
   void count_wanted();
   void stop_wanting(ValueId id);
