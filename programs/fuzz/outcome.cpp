@@ -14,6 +14,8 @@ namespace {
 
 using torch::Tensor;
 
+constexpr const char* kErrors = "errors of steps";
+
 std::string bytes_of(const Tensor& tensor) {
   if (!tensor.defined()) return "undefined";
   const torch::NoGradGuard no_grad;
@@ -58,7 +60,7 @@ class Run {
     outcome_.has_inner |= world_.has_inner;
     outcome_.casts |= world_.casts;
     outcome_.replays_in_backward |= world_.replays_in_backward;
-    outcome_.records.push_back({"errors of steps", errors_});
+    outcome_.records.push_back({kErrors, errors_});
     for (std::size_t i = 0; i < outputs_.size(); ++i) {
       record(outcome_, "output " + std::to_string(i), outputs_[i]);
     }
@@ -160,6 +162,9 @@ std::string difference(const Outcome& expected, const Outcome& actual) {
   for (std::size_t i = 0; i < expected.records.size(); ++i) {
     if (expected.records[i] == actual.records[i]) continue;
     names += (names.empty() ? "" : ", ") + expected.records[i].name;
+    if (expected.records[i].name == kErrors) {
+      names += " (" + actual.records[i].content + "instead of: " + expected.records[i].content + ")";
+    }
   }
   return names.empty() ? names : "differs in " + names;
 }

@@ -30,11 +30,21 @@ class OpenReplay final : public torch::autograd::FunctionPreHook {
   std::shared_ptr<ClosedStep> step_;
 };
 
+// Autograd refuses to name the node of one of several views, as of a split, whose base was written
+// to afterwards. It will say so to whoever uses the view, who need not exist.
+std::shared_ptr<torch::autograd::Node> node_of(const at::TensorBase& tensor) {
+  try {
+    return tensor.grad_fn();
+  } catch (const c10::Error&) {
+    return nullptr;
+  }
+}
+
 // What the region was given and returns as it is belongs to nodes that backward may meet without
 // the region.
 void hook(const at::TensorBase& tensor, const std::shared_ptr<ClosedStep>& step,
           std::uint64_t first_node) {
-  const auto& node = tensor.grad_fn();
+  const auto node = node_of(tensor);
   if (node == nullptr || node->sequence_nr() < first_node) return;
   node->add_pre_hook(std::make_unique<OpenReplay>(step));
 }
