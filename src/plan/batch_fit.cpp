@@ -201,6 +201,10 @@ void BatchFit::fit_op(std::size_t i, Index batch, Op& op) const {
   const Op& large = large_.ops[i];
   op.forward_seconds = line(small.forward_seconds, large.forward_seconds, batch);
   op.replay_seconds = line(small.replay_seconds, large.replay_seconds, batch);
+  op.by_kernel = small.by_kernel && large.by_kernel;
+  op.joins = small.joins && large.joins;
+  const double joined_seconds = line(small.joined_seconds, large.joined_seconds, batch);
+  op.joined_seconds = op.joins ? std::min(joined_seconds, op.replay_seconds) : 0;
   op.flops = line(small.flops, large.flops, batch);
   op.bytes_moved = line(small.bytes_moved, large.bytes_moved, batch);
   op.transient_bytes = bytes_line(small.transient_bytes, large.transient_bytes, batch);

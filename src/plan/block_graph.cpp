@@ -43,7 +43,7 @@ class Extractor {
     made_.graph.stages = {{"block"}};
     add_inputs(block);
     const Block& ops = blocks_.blocks[block];
-    for (Index i = ops.begin_op; i < ops.end_op; ++i) add_op(i);
+    for (Index i = ops.begin_op; i < ops.end_op; ++i) add_op(i, i == ops.begin_op);
     add_forward(block);
     add_sweep(block);
     add_backward(block);
@@ -138,10 +138,12 @@ class Extractor {
     add_op_event(0);
   }
 
-  void add_op(Index i) {
+  void add_op(Index i, bool is_first) {
     Op op = graph_.ops[i];
     const auto id = static_cast<Index>(made_.graph.ops.size());
     op.stage = 0;
+    op.joins = op.joins && !is_first;  // the op before it is in another block
+    op.joined_seconds = op.joins ? op.joined_seconds : 0;
     for (Index& u : op.inputs) u = local_[u];
     for (Index& w : op.outputs) w = add_output(w, id);
     made_.graph.ops.push_back(std::move(op));

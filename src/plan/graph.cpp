@@ -99,6 +99,7 @@ class Validator {
     }
     check_cost(of_op("forward_seconds", i), op.forward_seconds);
     check_cost(of_op("replay_seconds", i), op.replay_seconds);
+    check_joining(i);
     check_cost(of_op("flops", i), op.flops);
     check_cost(of_op("bytes_moved", i), op.bytes_moved);
     if (op.transient_bytes < 0) {
@@ -107,6 +108,22 @@ class Validator {
     for (const Index v : op.inputs) check_input(i, v);
     for (const Index v : op.outputs) {
       if (!is_value(v) || value(v).producer != i) fail(of_op("output", i), v, "a value it makes");
+    }
+  }
+
+  void check_joining(Index i) const {
+    const Op& op = graph_.ops[i];
+    check_cost(of_op("joined_seconds", i), op.joined_seconds);
+    if (op.joined_seconds > (op.joins ? op.replay_seconds : 0)) {
+      fail(of_op("joined_seconds", i), op.joined_seconds,
+           op.joins ? "at most its replay_seconds" : "0, as it does not join");
+    }
+    if (!op.joins) return;
+    const bool has_one_output = op.outputs.size() == 1 && i > 0;
+    const bool follows = has_one_output && graph_.ops[i - 1].outputs.size() == 1 &&
+                         std::ranges::count(op.inputs, graph_.ops[i - 1].outputs.front()) == 1;
+    if (!follows) {
+      fail(of_op("joins", i), true, "false unless it makes one output of the only one before it");
     }
   }
 

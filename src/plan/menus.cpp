@@ -28,7 +28,8 @@ Words fingerprint(const BlockGraph& block) {
     append(words, op.inputs);
     append(words, op.outputs);
     words.insert(words.end(), {std::bit_cast<std::int64_t>(op.flops),
-                               std::bit_cast<std::int64_t>(op.bytes_moved), op.transient_bytes});
+                               std::bit_cast<std::int64_t>(op.bytes_moved), op.transient_bytes,
+                               (op.by_kernel ? 1 : 0) + (op.joins ? 2 : 0)});
   }
   for (const Event& e : block.graph.events) {
     const auto kind = static_cast<std::int64_t>(e.kind);
@@ -42,11 +43,13 @@ Words fingerprint(const BlockGraph& block) {
 }
 
 void average_seconds(std::vector<BlockGraph>& blocks, const std::vector<std::size_t>& equal) {
-  for (std::size_t i = 0; i < blocks[equal.front()].graph.ops.size(); ++i) {
-    double sum = 0;
-    for (const std::size_t b : equal) sum += blocks[b].graph.ops[i].replay_seconds;
-    const double mean = sum / static_cast<double>(equal.size());
-    for (const std::size_t b : equal) blocks[b].graph.ops[i].replay_seconds = mean;
+  for (const auto seconds : {&Op::replay_seconds, &Op::joined_seconds}) {
+    for (std::size_t i = 0; i < blocks[equal.front()].graph.ops.size(); ++i) {
+      double sum = 0;
+      for (const std::size_t b : equal) sum += blocks[b].graph.ops[i].*seconds;
+      const double mean = sum / static_cast<double>(equal.size());
+      for (const std::size_t b : equal) blocks[b].graph.ops[i].*seconds = mean;
+    }
   }
 }
 

@@ -25,13 +25,13 @@ class Pricing {
     return pick(seconds_ratio(result.replay_seconds), flops_ratio(result.replay_flops));
   }
   [[nodiscard]] double overhead(const Op& op) const {
-    return pick(seconds_ratio(op.replay_seconds), flops_ratio(op.flops));
+    return pick(seconds_ratio(least_replay_seconds(op)), flops_ratio(op.flops));
   }
   [[nodiscard]] double total(const Simulation& result) const {
     return total(result.replay_seconds, result.replay_flops, result.replay_bytes_moved);
   }
   [[nodiscard]] double total(const Op& op) const {
-    return total(op.replay_seconds, op.flops, op.bytes_moved);
+    return total(least_replay_seconds(op), op.flops, op.bytes_moved);
   }
 
   /// What replays that leave nothing behind count while plans are looked for.

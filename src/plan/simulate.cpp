@@ -32,6 +32,10 @@
 // with handles is cached; one that later ops of the closure read stays for the last of them; any
 // other is freed at once. Last, the inputs made in this sweep and read for the last time are freed.
 //
+// Joined ops. Where an op that joins the one right before it is replayed behind it, and nothing but
+// itself wants what that has made, which is neither cached nor live, it takes the storage over and
+// needs no bytes above it, as if it wrote in place.
+//
 // Listed sweeps. A plan may list what the sweep of a demanded value caches in place of "one with
 // handles": the listed outputs that are wanted, handles or not, and the demanded value itself. So a
 // value with handles that is not listed is replayed again when it is demanded, and a block boundary
@@ -71,8 +75,12 @@ Simulator::Simulator(const Graph& graph) : events_(graph.events) {
         {v.bytes, v.producer, v.overwrites, v.must_keep, v.snapshot, v.overwritten_by < 0});
   }
   for (const Op& op : graph.ops) {
-    OpFacts facts{
-        op.transient_bytes, 0, op.replay_seconds, op.flops, op.bytes_moved, 0, 0, 0, 0, false};
+    OpFacts facts{.transient_bytes = op.transient_bytes,
+                  .replay_seconds = op.replay_seconds,
+                  .joined_seconds = op.joined_seconds,
+                  .flops = op.flops,
+                  .bytes_moved = op.bytes_moved,
+                  .joins = op.joins};
     facts.inputs_begin = static_cast<Index>(op_inputs_.size());
     op_inputs_.insert(op_inputs_.end(), op.inputs.begin(), op.inputs.end());
     facts.inputs_end = static_cast<Index>(op_inputs_.size());
@@ -84,6 +92,7 @@ Simulator::Simulator(const Graph& graph) : events_(graph.events) {
       facts.fresh_bytes += fresh ? graph.values[v].bytes : 0;
       facts.in_place |= !fresh;
     }
+    facts.replay_transient_bytes = op.by_kernel ? facts.fresh_bytes : op.transient_bytes;
     ops_.push_back(facts);
   }
   state_.resize(values_.size());
@@ -461,19 +470,37 @@ void Simulator::find_closure(Index target) {
 
 void Simulator::replay(Index op, Index target) {
   const OpFacts& facts = ops_[op];
-  if (facts.in_place) prepare_in_place(op);
-  touch(live_bytes_ + facts.transient_bytes);
-  live_bytes_ += facts.fresh_bytes;
-  touch(live_bytes_);
+  const bool joined = facts.joins && joins_in(op);
+  if (joined) {
+    take_over(op);
+  } else {
+    if (facts.in_place) prepare_in_place(op);
+    touch(live_bytes_ + facts.replay_transient_bytes);
+    live_bytes_ += facts.fresh_bytes;
+    touch(live_bytes_);
+  }
   for (const Index w : outputs(op)) settle_output(w, target);
   for (const Index u : inputs(op)) settle_input(u);
-  result_.replay_seconds += facts.replay_seconds;
+  result_.replay_seconds += joined ? facts.joined_seconds : facts.replay_seconds;
   result_.replay_flops += facts.flops;
   result_.replay_bytes_moved += facts.bytes_moved;
   ++result_.num_replayed_ops;
   if (timeline_ == nullptr) return;
   timeline_->replayed_ops.push_back(op);
   timeline_->replay_events.push_back(event_);
+}
+
+/// Whether what the op right before `op` has just made is there for it alone.
+bool Simulator::joins_in(Index op) const {
+  const ValueState& s = state_[outputs(op - 1).front()];
+  return op_needed_[op - 1] != 0 && s.made && !s.cached && s.uses == 1;
+}
+
+void Simulator::take_over(Index op) {
+  const Index before = outputs(op - 1).front();
+  state_[before].made = false;
+  live_bytes_ += values_[outputs(op).front()].bytes - values_[before].bytes;
+  touch(live_bytes_);
 }
 
 /// Gives each in-place output of `op` a storage: a clone, or the temporary it overwrites.

@@ -134,7 +134,7 @@ class Runs {
       peak = std::max(peak, timeline_.peak_bytes[t]);
     }
     for (const Index op : timeline_.replayed_ops) {
-      replay_seconds_[block_of_op_[op]] += graph_.ops[op].replay_seconds;
+      replay_seconds_[block_of_op_[op]] += least_replay_seconds(graph_.ops[op]);
     }
   }
 

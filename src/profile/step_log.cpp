@@ -163,10 +163,11 @@ void StepLog::freed(const void* pointer, std::size_t /*bytes*/) {
   }
 }
 
-void StepLog::add_replay_seconds(OpId first, const std::vector<double>& seconds) {
-  for (std::size_t i = 0; i < seconds.size(); ++i) {
-    if (seconds[i] <= 0) continue;
-    graph_.ops[first + i].replay_seconds = seconds[i];
+void StepLog::add_replay_times(OpId first, const std::vector<tape::ReplayTimes>& times) {
+  for (std::size_t i = 0; i < times.size(); ++i) {
+    if (times[i].seconds <= 0) continue;
+    graph_.ops[first + i].replay_seconds = times[i].seconds;
+    graph_.ops[first + i].joined_seconds = times[i].joined_seconds;
     on_stream_[first + i].is_replay_timed = true;
   }
 }
@@ -223,7 +224,6 @@ void StepLog::resolve_versions(const Tape& tape) {
   }
 }
 
-/// What a substitute allocates: unlike the call, nothing else.
 std::int64_t StepLog::bytes_of_results(const tape::Op& op, const Tape& tape) {
   std::int64_t bytes = 0;
   for (const tape::Result& result : op.results) bytes += tape.values()[result.value].bytes;
@@ -238,7 +238,11 @@ void StepLog::add_ops(const Tape& tape) {
     for (const tape::Result& result : recorded.results) {
       op.outputs.push_back(result.value);
     }
-    if (recorded.variant.formula >= 0) op.transient_bytes = bytes_of_results(recorded, tape);
+    op.by_kernel = recorded.has_kernel();
+    // In forward a part is made by its call, whose other bytes are counted with the rest of it.
+    if (op.by_kernel && recorded.substitute) op.transient_bytes = bytes_of_results(recorded, tape);
+    op.joins = recorded.variant.joins;
+    op.joined_seconds = op.joins ? std::min(op.joined_seconds, op.replay_seconds) : 0;
   }
 }
 

@@ -52,7 +52,7 @@ std::vector<StageRow> stage_rows(const plan::Graph& graph, const plan::Plan& pla
     StageRow& row = rows[op.stage];
     row.forward_flops += op.flops;
     row.forward_seconds += op.forward_seconds;
-    row.replay_seconds += may_be_replayed(graph, op) ? op.replay_seconds : 0;
+    row.replay_seconds += may_be_replayed(graph, op) ? plan::least_replay_seconds(op) : 0;
   }
   const auto crosses = crosses_stages(graph);
   for (std::size_t i = 0; i < graph.values.size(); ++i) {

@@ -78,8 +78,8 @@ void Step::begin_stage(std::string_view name) {
 void Step::close_window() {
   if (log_) log_->look_for_deaths(*tape_);
   const tape::OpId first = recorder_->window_first_op();
-  const auto seconds = recorder_->close_window(session_->verifies());
-  if (log_) log_->add_replay_seconds(first, seconds);
+  const auto times = recorder_->close_window(session_->verifies());
+  if (log_) log_->add_replay_times(first, times);
 }
 
 void Step::close(const std::vector<at::Tensor*>& outputs) {

@@ -1,5 +1,9 @@
 #include "gradrecomp/tape/geometry.h"
 
+#include <algorithm>
+#include <utility>
+#include <vector>
+
 namespace gradrecomp::tape {
 
 Geometry::Geometry(const at::Tensor& tensor)
@@ -13,6 +17,21 @@ Geometry::Geometry(const at::Tensor& tensor)
 
 bool Geometry::shows_like(const Geometry& other) const {
   return dtype_ == other.dtype_ && sizes() == other.sizes() && strides() == other.strides();
+}
+
+bool Geometry::fills(std::int64_t storage_bytes) const {
+  std::vector<std::pair<std::int64_t, std::int64_t>> strides_and_sizes;
+  for (std::size_t d = 0; d < sizes().size(); ++d) {
+    if (sizes()[d] != 1) strides_and_sizes.emplace_back(strides()[d], sizes()[d]);
+  }
+  std::ranges::sort(strides_and_sizes);
+  std::int64_t count = 1;
+  for (const auto& [stride, size] : strides_and_sizes) {
+    if (stride != count) return false;
+    count *= size;
+  }
+  return storage_offset_ == 0 &&
+         count * static_cast<std::int64_t>(dtype_.itemsize()) == storage_bytes;
 }
 
 at::Tensor Geometry::over(c10::Storage storage) const {

@@ -49,6 +49,15 @@ bool contains(const std::array<std::string_view, n>& names, std::string_view nam
   return std::find(names.begin(), names.end(), name) != names.end();
 }
 
+// Into memory of their own or in place; variants with `out` are no others to kernels.
+Pointwise pointwise_kind(std::string_view name, std::string_view overload) {
+  if (name == "aten::relu" || name == "aten::relu_") return Pointwise::relu;
+  if (overload != "Tensor" && overload != "Scalar") return Pointwise::no;
+  if (name == "aten::add" || name == "aten::add_") return Pointwise::add;
+  if (name == "aten::mul" || name == "aten::mul_") return Pointwise::mul;
+  return Pointwise::no;
+}
+
 // FNV-1a, because std::hash may differ between processes and plans are saved to files.
 std::uint64_t hash_of(std::string_view text, std::uint64_t hash = 0xcbf29ce484222325u) {
   for (const char c : text) hash = (hash ^ static_cast<unsigned char>(c)) * 0x100000001b3u;
@@ -97,6 +106,7 @@ std::unique_ptr<const OpTraits> read_traits(const c10::OperatorHandle& op) {
   const bool changes_storage = contains(kStorageChanging, name);
   traits->passive = (!any_write && returns_only_views(schema)) ||
                     (op.hasTag(at::Tag::inplace_view) && !changes_storage);
+  traits->pointwise = pointwise_kind(name, schema.overload_name());
   traits->uninitialized = contains(kUninitialized, name);
   traits->fills = writes_only_out || contains(kFills, name);
   traits->seeded = op.hasTag(at::Tag::nondeterministic_seeded);

@@ -20,8 +20,8 @@
 // statistics; where verification finds no formula of it with the bits of the call, the application
 // is replayed by the call. So the planner needs no new notion: a part is an op with a cost.
 //
-// What follows in place, a residual's addition and a ReLU, the substitute does in the same pass.
-// Nothing can want the result in between, as its storage has been written over.
+// What follows, a residual's addition and a ReLU, the substitute does in the same pass where the
+// ops join; see Note [ Joined ops ] in pointwise_step.cpp.
 //
 // Indices of max pooling and masks of dropout have packed forms, an eighth of their size. The call
 // is put on the tape as if it had made the packed form, and an op behind it the output from that:
@@ -157,55 +157,12 @@ std::optional<Part> take_unpacking(Op& call, c10::ArrayRef<c10::IValue> returns,
   return part;
 }
 
-bool is_relu(const Op& op) { return op.handle.schema().name() == "aten::relu_"; }
-
-bool is_addition(const Op& op) {
-  if (op.handle.schema().name() != "aten::add_" || op.reads.size() != 2) return false;
-  const auto& alpha = op.arguments.back();
-  return alpha.isScalar() && alpha.toScalar().equal(1);
-}
-
-/// Whether `op` writes the whole of `value`, over the elements that `like` reads.
-bool writes_all(const Op& op, ValueId value, const Geometry& like) {
-  const Read& target = op.reads.front();
-  return op.replayable && op.results.size() == 1 && target.argument == 0 && target.written &&
-         target.value == value && target.geometry.shows_like(like);
-}
-
 }  // namespace
 
 std::optional<Part> take_part(Op& call, c10::ArrayRef<c10::IValue> returns, Tape& tape) {
   if (!is_plain(call)) return std::nullopt;
   if (auto part = take_application(call, returns, tape)) return part;
   return take_unpacking(call, returns, tape);
-}
-
-FollowingOps following_ops(const Tape& tape, OpId id) {
-  const Op& op = tape.ops()[id];
-  FollowingOps found;
-  ValueId value = op.results.front().value;
-  const auto next = [&]() -> const Op* {
-    const std::size_t at = static_cast<std::size_t>(id) + 1 + found.count;
-    const bool exists = at < tape.ops().size() && tape.values()[value].overwritten_by >= 0;
-    return exists && writes_all(tape.ops()[at], value, op.reads.front().geometry) ? &tape.ops()[at]
-                                                                                  : nullptr;
-  };
-  const Op* addition = next();
-  if (addition != nullptr && is_addition(*addition)) {
-    const Read& residual = addition->reads[1];
-    const bool fits =
-        residual.value != value && residual.geometry.shows_like(op.reads.front().geometry);
-    if (!fits) return found;
-    found.residual = 1;
-    value = addition->results.front().value;
-    ++found.count;
-  }
-  const Op* rectification = next();
-  if (rectification != nullptr && is_relu(*rectification)) {
-    found.relu = true;
-    ++found.count;
-  }
-  return found;
 }
 
 }  // namespace gradrecomp::tape

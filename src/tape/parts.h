@@ -20,14 +20,4 @@ struct Part {
 /// Returns nothing, and leaves `call` as it is, where no kernel could make that result.
 std::optional<Part> take_part(Op& call, c10::ArrayRef<c10::IValue> returns, Tape& tape);
 
-/// The in-place ops right behind `id` that its substitute can do as well: an addition to its
-/// result, a rectification of it, or one after the other. Their addend, if any, is read by
-/// `residual`-th read of the first of them; -1: there is none.
-struct FollowingOps {
-  int count = 0;
-  std::int32_t residual = -1;
-  bool relu = false;
-};
-FollowingOps following_ops(const Tape& tape, OpId id);
-
 }  // namespace gradrecomp::tape

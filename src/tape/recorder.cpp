@@ -74,16 +74,16 @@ bool Recorder::follows_plan_to_the_end() const {
   return advice_.sequence != nullptr && advice_.sequence->size() == sequence_.size();
 }
 
-std::vector<double> Recorder::close_window(bool verify) {
+std::vector<ReplayTimes> Recorder::close_window(bool verify) {
   const RecordingPause pause;
-  std::vector<double> seconds;
+  std::vector<ReplayTimes> times;
   const auto last = static_cast<OpId>(tape_->ops().size());
-  if (verify) seconds = tape_->verify(window_first_op_, last);
+  if (verify) times = tape_->verify(window_first_op_, last, takes_apart_);
   tape_->close_window(window_first_value_);
   window_first_op_ = last;
   window_first_value_ = static_cast<ValueId>(tape_->values().size());
   window_bytes_ = 0;
-  return seconds;
+  return times;
 }
 
 ValueId Recorder::save(const at::Tensor& tensor) {
@@ -326,7 +326,8 @@ void Recorder::finish(Op recorded) {
   const bool replayable = recorded.replayable;
   const auto* variants = advice_.variants.get();
   const std::size_t position = tape_->ops().size();
-  if (recorded.has_open_formula() && variants != nullptr && position < variants->size()) {
+  const bool is_open = recorded.variant.formula < 0;
+  if (is_open && variants != nullptr && position < variants->size()) {
     recorded.variant = (*variants)[position];
   }
   const auto op = tape_->add_op(std::move(recorded));

@@ -86,46 +86,95 @@ void Sweep::visit(ValueId id, std::vector<ValueId>& pending) {
   pending.push_back(id);
 }
 
-/// Replays an op, and those behind it that its substitute does as well. Returns their number.
+/// Replays an op and those behind it that join. Returns their number.
 std::size_t Sweep::execute(std::size_t position) {
   const OpId id = ops_[position];
-  Op& op = tape_.ops_[id];
-  if (op.variant.formula < 0) {
-    execute_call(op);
-    return 1;
+  const int num_joined = count_joined(position);
+  const bool has_kernel = tape_.ops_[id].has_kernel();
+  c10::Storage made;
+  if (has_kernel) {
+    made = run_kernels(id, num_joined);
+  } else {
+    execute_call(tape_.ops_[id]);
+    if (num_joined == 0) return 1;
+    made = std::exchange(tape_.values_[tape_.ops_[id].results.front().value].temporary, {});
+    join(id + 1, num_joined, made);
   }
-  const FollowingOps following = following_in_sweep(position);
-  const at::Tensor made = substitute(id, op.variant.formula, following);
-  settle_value(tape_.ops_[id + following.count], 0, made.storage());
-  for (int i = 0; i <= following.count; ++i) finish_inputs(tape_.ops_[id + i]);
-  tape_.num_substituted_ops_ += 1 + following.count;
-  return 1 + static_cast<std::size_t>(following.count);
+  settle_value(tape_.ops_[id + num_joined], 0, std::move(made));
+  for (int i = has_kernel ? 0 : 1; i <= num_joined; ++i) finish_inputs(tape_.ops_[id + i]);
+  tape_.num_substituted_ops_ += num_joined + (has_kernel ? 1 : 0);
+  return 1 + static_cast<std::size_t>(num_joined);
 }
 
-FollowingOps Sweep::following_in_sweep(std::size_t position) const {
-  const OpId id = ops_[position];
-  const int verified = tape_.ops_[id].variant.num_followers;
-  if (verified == 0) return {};
-  const FollowingOps following = following_ops(tape_, id);
-  if (following.count != verified) return {};
-  for (int i = 1; i <= following.count; ++i) {
-    const bool is_next = position + i < ops_.size() && ops_[position + i] == id + i;
-    const ValueId between = tape_.ops_[id + i - 1].results.front().value;
-    if (!is_next || tape_.values_[between].num_uses != 1) return {};
-  }
-  return following;
+int Sweep::count_joined(std::size_t position) const {
+  int count = 0;
+  while (joins_in(position + count + 1)) ++count;
+  return count;
 }
 
-at::Tensor Sweep::substitute(OpId id, int formula, const FollowingOps& following) {
+/// Whether what the op right before makes in this sweep is there for that at `position` alone.
+bool Sweep::joins_in(std::size_t position) const {
+  if (position >= ops_.size() || !tape_.ops_[ops_[position]].variant.joins) return false;
+  const OpId before = ops_[position] - 1;
+  if (ops_[position - 1] != before) return false;
+  const ValueId between = tape_.ops_[before].results.front().value;
+  return tape_.values_[between].num_uses == 1 && hold_of(between) == Hold::none;
+}
+
+c10::Storage Sweep::run_kernels(OpId id, int num_joined) {
+  const Op& op = tape_.ops_[id];
+  if (op.substitute == nullptr) {
+    const auto step = step_of(tape_, op);
+    return pass_of(id, 1 + num_joined, *step).run(input_storage(op, op.reads[step->input]));
+  }
+  const Followers followers = followers_of(id, num_joined);
+  const at::Tensor made = substitute(id, op.variant.formula, followers);
+  const int num_done = followers.count();
+  join(id + 1 + num_done, num_joined - num_done, made.storage());
+  return made.storage();
+}
+
+void Sweep::join(OpId first, int count, const c10::Storage& made) {
+  if (count > 0) pass_of(first, count, *step_behind(tape_, first)).run_in_place(made);
+}
+
+PointwisePass Sweep::pass_of(OpId first, int count, const PointwiseStep& step) {
+  const Op& op = tape_.ops_[first];
+  PointwisePass pass(op.reads[step.input].geometry.scalar_type(), op.stream);
+  pass.add(step, operand_of(op, step), op.variant.formula);
+  for (OpId id = first + 1; id < first + count; ++id) {
+    const Op& next = tape_.ops_[id];
+    const auto next_step = step_behind(tape_, id);
+    pass.add(*next_step, operand_of(next, *next_step), next.variant.formula);
+  }
+  return pass;
+}
+
+at::Tensor Sweep::operand_of(const Op& op, const PointwiseStep& step) {
+  if (step.operand < 0) return {};
+  const Read& read = op.reads[step.operand];
+  return read.geometry.over(input_storage(op, read));
+}
+
+Followers Sweep::followers_of(OpId id, int num_joined) {
+  Followers followers;
+  if (!tape_.ops_[id].substitute->has_followers()) return followers;
+  const OpId last = id + num_joined;
+  OpId next = id + 1;
+  if (next <= last) {
+    const auto step = step_behind(tape_, next);
+    if (step->kind == kernels::StepKind::add) {
+      followers.residual = operand_of(tape_.ops_[next++], *step);
+    }
+  }
+  followers.relu = next <= last && step_behind(tape_, next)->kind == kernels::StepKind::relu;
+  return followers;
+}
+
+at::Tensor Sweep::substitute(OpId id, int formula, const Followers& followers) {
   const Op& op = tape_.ops_[id];
   std::vector<at::Tensor> tensors;
   for (const Read& read : op.reads) tensors.push_back(read.geometry.over(input_storage(op, read)));
-  Followers followers{.residual = {}, .relu = following.relu};
-  if (following.residual >= 0) {
-    const Op& addition = tape_.ops_[id + 1];
-    const Read& read = addition.reads[following.residual];
-    followers.residual = read.geometry.over(input_storage(addition, read));
-  }
   return run_substitute(op, tensors, formula, followers);
 }
 

@@ -4,7 +4,7 @@
 #include <vector>
 
 #include "gradrecomp/tape/tape.h"
-#include "parts.h"
+#include "pointwise_pass.h"
 
 namespace gradrecomp::tape {
 
@@ -40,7 +40,17 @@ class Sweep {
   static void run_call(Op& op, Stack& stack);
   static at::Tensor run_substitute(const Op& op, const std::vector<at::Tensor>& tensors,
                                    int formula, const Followers& followers);
-  at::Tensor substitute(OpId id, int formula, const FollowingOps& following);
+  at::Tensor substitute(OpId id, int formula, const Followers& followers);
+  /// What so many ops behind `id` do in one pass with its substitute.
+  [[nodiscard]] Followers followers_of(OpId id, int num_joined);
+  /// The pass of `count` ops from `first` on, `step` being that of the first.
+  [[nodiscard]] PointwisePass pass_of(OpId first, int count, const PointwiseStep& step);
+  [[nodiscard]] at::Tensor operand_of(const Op& op, const PointwiseStep& step);
+  /// Makes the result of `id` by its kernel, and those of so many ops behind it that join, in its
+  /// place. Returns the last.
+  c10::Storage run_kernels(OpId id, int num_joined);
+  /// Turns `made`, the result of the op before `first`, into that of the last of `count` ops.
+  void join(OpId first, int count, const c10::Storage& made);
   void settle(const Op& op, const Stack& returns);
   void finish_inputs(const Op& op);
 
@@ -53,7 +63,8 @@ class Sweep {
   void visit(ValueId id, std::vector<ValueId>& pending);
   std::size_t execute(std::size_t position);
   void execute_call(Op& op);
-  [[nodiscard]] FollowingOps following_in_sweep(std::size_t position) const;
+  [[nodiscard]] int count_joined(std::size_t position) const;
+  [[nodiscard]] bool joins_in(std::size_t position) const;
   [[nodiscard]] c10::Storage input_storage(const Op& op, const Read& read);
   [[nodiscard]] c10::Storage written_storage(const Op& op, const Read& read);
   static at::Tensor packed(const Op& op, const at::Tensor& output);

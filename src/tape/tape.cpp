@@ -341,8 +341,8 @@ std::string Tape::describe(ValueId handle) const {
   return text + ", under " + (plan_name_ ? "the plan " + *plan_name_ : "no plan") + ".";
 }
 
-std::vector<double> Tape::verify(OpId first, OpId last) {
-  return Verification(*this).run(first, last);
+std::vector<ReplayTimes> Tape::verify(OpId first, OpId last, bool finds_kernels) {
+  return Verification(*this, finds_kernels).run(first, last);
 }
 
 c10::Device Tape::device() const {

@@ -3,13 +3,13 @@
 #include <ATen/ATen.h>
 
 #include <algorithm>
-#include <limits>
 #include <mutex>
 #include <unordered_set>
 #include <utility>
 
 #include "bytes.h"
 #include "gradrecomp/tape/observer.h"
+#include "pointwise_pass.h"
 #include "stopwatch.h"
 #include "unseen.h"
 
@@ -34,22 +34,31 @@ bool same_bits_shown(const c10::Storage& original, const at::Tensor& again) {
   return same_bits(packed(Geometry(again).over(original)), packed(again));
 }
 
-/// Numbers from -1 to 1 of no simple relation, in the shape of `like`. Draws from no generator.
-at::Tensor pattern_like(const at::Tensor& like) {
+constexpr std::int64_t kPatternSize = 4096;
+
+/// Numbers from -1 to 1 of no simple relation, -0 first, or others for another `phase`; of flags
+/// about half are set. Draws from no generator.
+at::Tensor pattern(std::int64_t count, at::TensorOptions options, int phase = 0) {
   const Unseen unseen;
   constexpr double kStep = 0.7548776662466927;
-  const auto numbers =
-      at::arange(like.numel(), like.options().dtype(at::kFloat)).mul_(kStep).sin_();
-  auto pattern = at::empty_strided(like.sizes(), like.strides(), like.options());
-  return pattern.copy_(numbers.view(like.sizes()));
+  const double first = static_cast<double>(phase) * static_cast<double>(kPatternSize);
+  const auto numbers = at::arange(count, options.dtype(at::kFloat)).add_(first).mul_(kStep).sin_().neg_();
+  if (options.dtype() == at::kBool) return numbers.gt(0);
+  return numbers.to(options.dtype());
+}
+
+at::Tensor pattern_like(const at::Tensor& like, int phase) {
+  const Unseen unseen;
+  auto made = at::empty_strided(like.sizes(), like.strides(), like.options());
+  return made.copy_(pattern(like.numel(), like.options(), phase).view(like.sizes()));
 }
 
 }  // namespace
 
-std::vector<double> Verification::run(OpId first, OpId last) {
+std::vector<ReplayTimes> Verification::run(OpId first, OpId last) {
   const OwnWork own_work;
   collect(overwritten_inputs(first, last));
-  std::vector<double> seconds(last - first, 0.0);
+  std::vector<ReplayTimes> times(last - first);
   for (OpId id = first; id < last; ++id) {
     for_each_input(tape_.ops_[id], [&](ValueId input) {
       ++tape_.values_[input].num_uses;
@@ -58,10 +67,10 @@ std::vector<double> Verification::run(OpId first, OpId last) {
   }
   for (const OpId id : ops_) verify_op(id, id + 1);  // of earlier windows, without what follows
   for (OpId id = first; id < last; ++id) {
-    seconds[id - first] = verify_op(id, last);
-    if (trial_.last == id) end_trial(seconds.begin() + (trial_.first - first));
+    times[id - first] = verify_op(id, last);
+    if (trial_.last == id) end_trial(times.begin() + (trial_.first - first));
   }
-  return seconds;
+  return times;
 }
 
 // What ops from `first` on read, though it was made before them and one of them wrote over it.
@@ -100,7 +109,7 @@ bool Verification::can_run(const Op& op) const {
          });
 }
 
-double Verification::verify_op(OpId id, OpId last) {
+ReplayTimes Verification::verify_op(OpId id, OpId last) {
   Op& op = tape_.ops_[id];
   double seconds = 0;
   if (!can_run(op)) {
@@ -108,28 +117,42 @@ double Verification::verify_op(OpId id, OpId last) {
   } else {
     try {
       Stack stack;
-      Stopwatch stopwatch(op.stream);
-      if (op.variant.formula < 0) {
-        call(op, stack);
-      } else {
-        stack.emplace_back(substitute(id, op.variant.formula, {}));
-      }
-      seconds = stopwatch.seconds();
+      seconds = replay(id, stack);
       settle(op, stack);
-      const bool found =
-          op.has_open_formula() && has_formula(id, stack.front().toTensor().storage(), seconds);
-      if (found) try_followers(id, last);
+      if (finds_kernels_) find_kernels(id, last, stack, seconds);
     } catch (const std::exception& error) {
       give_up(op, error.what());
     }
   }
+  last_made_ = c10::Storage();
   written_.clear();
   finish_inputs(op);
-  return seconds;
+  return {seconds, seconds};
+}
+
+double Verification::replay(OpId id, Stack& stack) {
+  Op& op = tape_.ops_[id];
+  Stopwatch stopwatch(op.stream);
+  if (op.substitute != nullptr && !op.has_open_formula()) {
+    stack.emplace_back(substitute(id, op.variant.formula, {}));
+  } else {
+    call(op, stack);
+  }
+  return stopwatch.seconds();
+}
+
+void Verification::find_kernels(OpId id, OpId last, const Stack& stack, double& seconds) {
+  const Op& op = tape_.ops_[id];
+  if (op.substitute == nullptr) {
+    find_step(id, seconds);
+  } else if (op.has_open_formula()) {
+    find_formula(id, stack.front().toTensor().storage(), seconds);
+  }
+  if (trial_.first < 0) begin_trial(id, last, seconds);
 }
 
 /// Looks for a formula that has the bits of the call. Notes it with the op, and its seconds.
-bool Verification::has_formula(OpId id, const c10::Storage& by_call, double& seconds) {
+void Verification::find_formula(OpId id, const c10::Storage& by_call, double& seconds) {
   Op& op = tape_.ops_[id];
   const int count = op.substitute->num_formulas();
   for (int i = 0; i < count; ++i) {
@@ -141,19 +164,29 @@ bool Verification::has_formula(OpId id, const c10::Storage& by_call, double& sec
     likely_formula_ = formula;
     op.variant.formula = static_cast<std::int8_t>(formula);
     seconds = taken;
-    return true;
+    return;
   }
-  return false;
 }
 
 // Values of a first step may hide how a formula rounds: weights of 1 or 0, biases and inputs of 0.
-// So formula and call are also compared on others, which do not.
+// So formula and call are also compared on others, which do not. A few elements may agree by luck,
+// so those of small shapes are compared on several patterns.
 bool Verification::fits_patterns(Op& op, int formula) {
+  constexpr std::int64_t kMaxPatterns = 16;
+  const std::int64_t bytes = tape_.values_[op.results.front().value].bytes;
+  const auto count = std::clamp<std::int64_t>(kPatternSize / bytes, 1, kMaxPatterns);
+  for (int phase = 0; phase < count; ++phase) {
+    if (!fits_pattern(op, formula, phase)) return false;
+  }
+  return true;
+}
+
+bool Verification::fits_pattern(Op& op, int formula, int phase) {
   Stack stack = rebuild_arguments(op);
   std::vector<at::Tensor> tensors;
   for (const Read& read : op.reads) {
     if (read.argument < 0) continue;
-    tensors.push_back(pattern_like(stack[read.argument].toTensor()));
+    tensors.push_back(pattern_like(stack[read.argument].toTensor(), phase));
     stack[read.argument] = tensors.back();
   }
   run_call(op, stack);
@@ -165,29 +198,101 @@ bool Verification::fits_patterns(Op& op, int formula) {
   return same_bits(stack.front().toTensor().storage(), made.storage());
 }
 
-/// Has the substitute do the ops behind `id` too, for comparison when they have run one by one.
-void Verification::try_followers(OpId id, OpId last) {
-  if (!tape_.ops_[id].substitute->has_followers()) return;
-  const FollowingOps following = following_ops(tape_, id);
-  if (following.count == 0 || id + following.count >= last) return;
-  if (following.residual >= 0) {
-    const ValueId residual = tape_.ops_[id + 1].reads[following.residual].value;
-    if (!tape_.values_[residual].temporary && !tape_.live_storage(residual)) return;
-  }
-  Stopwatch stopwatch(tape_.ops_[id].stream);
-  const at::Tensor made = substitute(id, tape_.ops_[id].variant.formula, following);
+/// Notes with a pointwise op how a kernel does it and, where that makes a result of its own, the
+/// seconds that this takes.
+void Verification::find_step(OpId id, double& seconds) {
+  Op& op = tape_.ops_[id];
+  verify_step(id);
+  if (!op.has_kernel()) return;
+  Stopwatch stopwatch(op.stream);
+  const c10::Storage made = run_kernels(id, 0);
   const double taken = stopwatch.seconds();
-  trial_ = {id, id + following.count, made.storage(), {}, taken};
+  if (same_bits(last_made_, made)) {
+    seconds = taken;
+  } else {
+    op.variant = {};
+  }
 }
 
-void Verification::end_trial(std::vector<double>::iterator seconds) {
+void Verification::verify_step(OpId id) {
+  Op& op = tape_.ops_[id];
+  const auto step = op.variant.formula < 0 ? step_of(tape_, op) : std::nullopt;
+  if (!step) return;
+  const auto dtype = kernels::dtype_of(op.reads[step->input].geometry.scalar_type());
+  for (int formula = 0; formula < num_formulas(*step, *dtype); ++formula) {
+    if (!fits_pattern(op, *step, formula)) continue;
+    op.variant = {.formula = static_cast<std::int8_t>(formula),
+                  .joins = step_behind(tape_, id).has_value()};
+    return;
+  }
+}
+
+// What a pointwise op makes of one element does not depend on shapes.
+bool Verification::fits_pattern(Op& op, const PointwiseStep& step, int formula) {
+  const Read& input = op.reads[step.input];
+  const auto type = input.geometry.scalar_type();
+  const auto options = at::TensorOptions().device(op.stream ? op.stream->device() : at::kCPU);
+  const at::Tensor x = pattern(kPatternSize, options.dtype(type));
+  Stack stack(op.arguments);
+  stack[input.argument] = x.clone();
+  at::Tensor operand;
+  if (step.operand >= 0) {
+    const Read& other = op.reads[step.operand];
+    const bool is_number = other.geometry.sizes().empty();
+    operand = is_number ? operand_of(op, step)
+                        : pattern(kPatternSize, options.dtype(other.geometry.scalar_type()), 1);
+    stack[other.argument] = operand;
+  }
+  run_call(op, stack);
+  PointwisePass pass(type, op.stream);
+  pass.add(step, operand, formula);
+  return same_bits(stack.front().toTensor().storage(), pass.run(x.storage()));
+}
+
+/// Has kernels do the ops behind `id` too, for comparison when they have run one by one.
+void Verification::begin_trial(OpId id, OpId last, double seconds) {
+  const int count = count_candidates(id, last);
+  if (count == 0) return;
+  const Op& op = tape_.ops_[id];
+  trial_.first = id;
+  trial_.last = id + count;
+  if (op.has_kernel()) {
+    Stopwatch stopwatch(op.stream);
+    trial_.by_kernels = run_kernels(id, count);
+    trial_.joined_seconds = std::max(0.0, stopwatch.seconds() - seconds);
+  } else {
+    trial_.by_kernels = clone(last_made_);
+    Stopwatch stopwatch(op.stream);
+    join(id + 1, count, trial_.by_kernels);
+    trial_.joined_seconds = stopwatch.seconds();
+  }
+}
+
+/// The ops right behind `id` that join, one after the other, and read nothing that is yet to come.
+int Verification::count_candidates(OpId id, OpId last) {
+  int count = 0;
+  for (OpId next = id + 1; next < last; ++next, ++count) {
+    const auto step = step_behind(tape_, next);
+    if (!step) break;
+    if (step->operand >= 0) {
+      const ValueId operand = tape_.ops_[next].reads[step->operand].value;
+      const Value& value = tape_.values_[operand];
+      if (value.producer >= id || !(value.temporary || tape_.live_storage(operand))) break;
+    }
+    verify_step(next);
+    if (!tape_.ops_[next].variant.joins) break;
+  }
+  return count;
+}
+
+void Verification::end_trial(std::vector<ReplayTimes>::iterator times) {
   const Trial trial = std::exchange(trial_, {});
-  if (!trial.by_ops || !same_bits(trial.by_substitute, trial.by_ops)) return;
   const OpId count = trial.last - trial.first;
-  tape_.ops_[trial.first].variant.num_followers = static_cast<std::int8_t>(count);
-  *seconds = trial.seconds;
-  // Not 0, which would stand for "not measured".
-  std::fill_n(seconds + 1, count, std::numeric_limits<double>::min());
+  const bool is_equal = trial.by_ops && same_bits(trial.by_kernels, trial.by_ops);
+  for (OpId i = 1; i <= count; ++i) {
+    if (!is_equal) tape_.ops_[trial.first + i].variant.joins = false;
+    if (is_equal) times[i].joined_seconds = trial.joined_seconds / static_cast<double>(count);
+  }
 }
 
 void Verification::give_up(const Op& op, const char* reason) {
@@ -200,6 +305,7 @@ void Verification::give_up(const Op& op, const char* reason) {
 
 void Verification::look_at(const Op& op, ValueId id, const c10::Storage& again,
                            const at::Tensor& shown) {
+  last_made_ = again;
   if (trial_.first >= 0 && tape_.values_[id].producer == trial_.last) trial_.by_ops = again;
   const Value& value = tape_.values_[id];
   const auto original = tape_.live_storage(id);

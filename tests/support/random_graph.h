@@ -17,6 +17,7 @@ struct RandomGraphOptions {
   int snapshot_chance = 30;  ///< of an overwritten value
   int must_keep_chance = 8;  ///< of an op's outputs
   int save_chance = 55;      ///< of each value an op reads or makes
+  int join_chance = 60;      ///< of an op that could
   int death_chance = 40;     ///< of a value to die after each op; the others outlive the region
   bool operator==(const RandomGraphOptions&) const = default;
 };
@@ -57,6 +58,7 @@ class RandomGraph {
     next.name = "op" + std::to_string(op);
     next.stage = 2 * op < options_.num_ops ? 0 : 1;
     next.replay_seconds = next.forward_seconds = 1 + below(9);
+    next.by_kernel = chance(20);
     next.flops = chance(50) ? 0 : 1 + below(9);
     next.bytes_moved = 1 + below(9);
     next.inputs = readable_;
@@ -64,8 +66,17 @@ class RandomGraph {
     next.inputs.resize(std::min<std::size_t>(next.inputs.size(), 1 + below(3)));
     graph_.ops.push_back(next);
     draw_outputs(op);
+    draw_joining(op);
     graph_.step_seconds += 3 * next.forward_seconds;
     graph_.step_flops += 3 * next.flops;
+  }
+
+  void draw_joining(Index i) {
+    plan::Op& op = graph_.ops[i];
+    if (i == 0 || op.outputs.size() != 1 || graph_.ops[i - 1].outputs.size() != 1) return;
+    const bool follows = std::ranges::count(op.inputs, graph_.ops[i - 1].outputs.front()) == 1;
+    op.joins = follows && chance(options_.join_chance);
+    if (op.joins) op.joined_seconds = below(static_cast<int>(op.replay_seconds));
   }
 
   void draw_outputs(Index op) {

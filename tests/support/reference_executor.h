@@ -158,6 +158,7 @@ class ReferenceExecutor {
   void sweep(Index target) {
     std::set<Index> left;
     need(target, left);
+    last_replayed_ = -1;
     while (!left.empty()) {
       const Index i = *left.begin();
       left.erase(left.begin());
@@ -171,7 +172,32 @@ class ReferenceExecutor {
 
   void replay(Index i, Index target, const std::set<Index>& left) {
     const plan::Op& op = graph_.ops[i];
-    std::map<Index, Index> storage_of;
+    const bool joined = joins(i, left);
+    if (!joined) make_outputs(op, left);
+    for (const Index w : op.outputs) settle_output(w, target, left);
+    for (const Index u : op.inputs) {
+      if (!read_later(u, left)) disown(u, Owner::sweep);
+    }
+    result_.replay_seconds += joined ? op.joined_seconds : op.replay_seconds;
+    result_.replay_flops += op.flops;
+    result_.replay_bytes_moved += op.bytes_moved;
+    ++result_.num_replayed_ops;
+    last_replayed_ = i;
+  }
+
+  /// Whether op `i` gets the storage that the op before it has made for it; it then has it.
+  bool joins(Index i, const std::set<Index>& left) {
+    if (!graph_.ops[i].joins || last_replayed_ != i - 1) return false;
+    const Index before = graph_.ops[i - 1].outputs.front();
+    Storage* storage = lasting(before) ? nullptr : find(before, {Owner::sweep});
+    if (storage == nullptr || read_later(before, left)) return false;
+    storage->content = graph_.ops[i].outputs.front();
+    storage->bytes = graph_.values[storage->content].bytes;
+    peak(0);
+    return true;
+  }
+
+  void make_outputs(const plan::Op& op, const std::set<Index>& left) {
     for (const Index w : op.outputs) {
       const Index u = graph_.values[w].overwrites;
       if (u < 0) continue;
@@ -181,18 +207,11 @@ class ReferenceExecutor {
       }
       temporary->content = w;
     }
-    peak(op.transient_bytes);
+    if (!op.by_kernel) peak(op.transient_bytes);
     for (const Index w : op.outputs) {
       if (graph_.values[w].overwrites < 0) allocate(w, Owner::sweep);
     }
-    for (const Index w : op.outputs) settle_output(w, target, left);
-    for (const Index u : op.inputs) {
-      if (!read_later(u, left)) disown(u, Owner::sweep);
-    }
-    result_.replay_seconds += op.replay_seconds;
-    result_.replay_flops += op.flops;
-    result_.replay_bytes_moved += op.bytes_moved;
-    ++result_.num_replayed_ops;
+    peak(0);
   }
 
   void settle_output(Index w, Index target, const std::set<Index>& left) {
@@ -223,6 +242,7 @@ class ReferenceExecutor {
   std::vector<bool> dropped_;
   std::map<int, Storage> storages_;
   int next_id_ = 0;
+  Index last_replayed_ = -1;  // in the present sweep
   std::int64_t outside_bytes_ = 0;
   plan::Simulation result_;
 };

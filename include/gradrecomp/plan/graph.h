@@ -36,8 +36,18 @@ struct Op {
   double bytes_moved = 0;     ///< tensor bytes read and written
   std::int64_t transient_bytes =
       0;  ///< most bytes live inside it above its start, outputs included
+  bool by_kernel = false;  ///< a replay is no such call, and needs no bytes but its outputs
+  /// A replay writes the only output over the only one of the op right before it, where both are
+  /// replayed and nothing else wants that: with no memory of its own, in `joined_seconds`.
+  bool joins = false;
+  double joined_seconds = 0;  ///< at most `replay_seconds`; 0 unless it joins
   bool operator==(const Op&) const = default;
 };
+
+/// The fewest seconds that a replay of `op` takes: those among replays of all ops around it.
+constexpr double least_replay_seconds(const Op& op) {
+  return op.joins ? op.joined_seconds : op.replay_seconds;
+}
 
 /// What happened in the profiled step, in order. Bytes of values are not in `outside` events.
 enum class EventKind : std::uint8_t {

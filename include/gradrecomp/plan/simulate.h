@@ -79,14 +79,17 @@ class GRADRECOMP_API Simulator {
     bool last_version;
   };
   struct OpFacts {
-    std::int64_t transient_bytes;
-    std::int64_t fresh_bytes;
-    double replay_seconds;
-    double flops;
-    double bytes_moved;
-    Index inputs_begin, inputs_end;
-    Index outputs_begin, outputs_end;
-    bool in_place;
+    std::int64_t transient_bytes = 0;
+    std::int64_t replay_transient_bytes = 0;
+    std::int64_t fresh_bytes = 0;
+    double replay_seconds = 0;
+    double joined_seconds = 0;
+    double flops = 0;
+    double bytes_moved = 0;
+    Index inputs_begin = 0, inputs_end = 0;
+    Index outputs_begin = 0, outputs_end = 0;
+    bool in_place = false;
+    bool joins = false;
   };
   struct ValueState {
     Index handles = 0;
@@ -139,6 +142,8 @@ class GRADRECOMP_API Simulator {
   void replay_closure(Index target);
   void find_closure(Index target);
   void replay(Index op, Index target);
+  [[nodiscard]] bool joins_in(Index op) const;
+  void take_over(Index op);
   void prepare_in_place(Index op);
   void settle_output(Index v, Index target);
   void cache(Index v, Index target);

@@ -43,7 +43,7 @@ class GRADRECOMP_API StepLog final : public tape::Observer, public AllocationSin
   /// lets go of values on its own account.
   void look_for_deaths(const tape::Tape& tape);
   /// Adds what verification measured for the ops from `first` on.
-  void add_replay_seconds(tape::OpId first, const std::vector<double>& seconds);
+  void add_replay_times(tape::OpId first, const std::vector<tape::ReplayTimes>& times);
   /// Position of the stage of that name, added if it is new.
   std::int32_t stage(const std::string& name);
   void backward_begins(const tape::Tape& tape);

@@ -9,6 +9,9 @@
 
 namespace gradrecomp::tape {
 
+/// Operators that compute each element of their result from those at the same place.
+enum class Pointwise : std::uint8_t { no, relu, add, mul };
+
 /// What the schema, the tags and a short list of names say about an operator.
 struct OpTraits {
   std::vector<std::uint8_t> writes;  ///< per argument: the schema says it is written in place
@@ -16,6 +19,7 @@ struct OpTraits {
   std::size_t num_returns = 0;
   std::uint64_t name_hash = 0;          ///< of name and overload; the same in every process
   std::int16_t training_argument = -1;  ///< those are updated only where this argument is true
+  Pointwise pointwise = Pointwise::no;
   bool passive = false;        ///< changes no content and makes no storage: views, metadata
   bool uninitialized = false;  ///< its output holds garbage until somebody writes it
   bool fills = false;          ///< writes its targets without reading them

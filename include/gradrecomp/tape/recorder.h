@@ -52,13 +52,14 @@ class GRADRECOMP_API Recorder {
   /// True if the whole recorded sequence is the one the advice was made for.
   [[nodiscard]] bool follows_plan_to_the_end() const;
 
-  /// Records normalisations in parts, so that verified substitutes may make them again.
+  /// Records normalisations in parts, and lets kernels that verification has found make what they
+  /// can again.
   void take_apart() { takes_apart_ = true; }
   void begin_stage(std::int32_t stage) { stage_ = stage; }
   [[nodiscard]] std::int64_t window_bytes() const { return window_bytes_; }
   /// Ends the present window: verifies its ops where asked, then drops what can be dropped.
-  /// Returns the replay seconds per op of the window, empty if not verified.
-  std::vector<double> close_window(bool verify);
+  /// Returns the times of the window's ops, none if not verified.
+  std::vector<ReplayTimes> close_window(bool verify);
   [[nodiscard]] OpId window_first_op() const { return window_first_op_; }
 
   /// Called by the dispatcher for every operator of the region.

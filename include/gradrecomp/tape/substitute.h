@@ -14,14 +14,15 @@ class PackedForm;
 
 /// How verification found an op's results to be made again with equal bits.
 struct Variant {
-  std::int8_t formula = -1;       ///< of the op's substitute; -1: by the recorded call itself
-  std::int8_t num_followers = 0;  ///< in-place ops right behind that the substitute does as well
+  std::int8_t formula = -1;  ///< of the kernel that does what it did; -1: the recorded call itself
+  bool joins = false;        ///< a kernel may write its result over what the op before it has made
 };
 
-/// What in-place ops do to a result right after it was made.
+/// What pointwise ops do to a result right after it was made.
 struct Followers {
   at::Tensor residual;  ///< added first; undefined: nothing is
   bool relu = false;    ///< then negative elements become 0
+  [[nodiscard]] int count() const { return (residual.defined() ? 1 : 0) + (relu ? 1 : 0); }
 };
 
 /// Makes the result of an op from less work than the recorded call, once the call has been made.
@@ -35,7 +36,7 @@ class GRADRECOMP_API Substitute {
   /// verification to find, for each op.
   [[nodiscard]] virtual int num_formulas() const = 0;
 
-  /// Whether it does followers, too.
+  /// Whether it does followers in its pass, too.
   [[nodiscard]] virtual bool has_followers() const { return false; }
 
   /// The result, with `followers` done. `tensors` are the op's reads, in their order.

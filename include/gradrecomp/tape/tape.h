@@ -77,6 +77,12 @@ struct Value {
   bool snapshot = false;       ///< cloned when overwritten, because its content is a source
 };
 
+/// Measured for one op; 0 where that was not possible.
+struct ReplayTimes {
+  double seconds = 0;         ///< of its replay
+  double joined_seconds = 0;  ///< of its replay in the pass of the op right before it
+};
+
 /// The recorded operators of one step's region, and the values between them.
 ///
 /// Lifetime: shared by the handles autograd holds and by the hooks of the region, so it is
@@ -143,8 +149,8 @@ class GRADRECOMP_API Tape : public std::enable_shared_from_this<Tape> {
   c10::Storage materialize(ValueId value);
   /// Runs the ops [first, last) once on the originals and compares what they make with the
   /// originals that still live, bit by bit; values that differ become sources.
-  /// Returns the replay seconds per op; ops that cannot be replayed have 0.
-  std::vector<double> verify(OpId first, OpId last);
+  /// Where `finds_kernels`, also looks for kernels that make the same bits for less.
+  std::vector<ReplayTimes> verify(OpId first, OpId last, bool finds_kernels);
   /// From now on replays cache what `sweeps` say, and what is kept goes to host memory as
   /// `offloads` say. Values that do not exist are passed over.
   void follow(SweepPlans sweeps, Offloads offloads);
@@ -169,7 +175,7 @@ class GRADRECOMP_API Tape : public std::enable_shared_from_this<Tape> {
 
   /// Replays so far: ops run by sweeps (verification not counted).
   [[nodiscard]] std::int64_t num_replayed_ops() const { return num_replayed_ops_; }
-  /// Of these, ops made again by substitutes, their followers included.
+  /// Of these, ops made again by kernels instead of their calls.
   [[nodiscard]] std::int64_t num_substituted_ops() const { return num_substituted_ops_; }
   [[nodiscard]] double replay_seconds() const { return replay_seconds_; }
   /// Bytes that have left for host memory.

@@ -1,0 +1,181 @@
+// Pointwise ops whose replays are one pass with what made their input.
+#include <gtest/gtest.h>
+#include <torch/torch.h>
+
+#include <algorithm>
+#include <functional>
+#include <limits>
+#include <vector>
+
+#include "gradrecomp/plan/simulate.h"
+#include "gradrecomp/profile/memory_meter.h"
+#include "gradrecomp/region/region.h"
+#include "support/training.h"
+
+namespace gradrecomp::test {
+namespace {
+
+using Function = std::function<at::Tensor(const at::Tensor&)>;
+
+/// What the second of two steps of `function` did that drop everything.
+struct Step {
+  StepReport report;
+  plan::Graph graph;
+  std::int64_t peak_bytes = 0;
+};
+
+class JoinedOps : public ::testing::Test {
+ protected:
+  static void SetUpTestSuite() { profile::install_cpu_counter(); }
+  void SetUp() override { torch::manual_seed(1); }
+
+  [[nodiscard]] at::Tensor input(at::ScalarType type = at::kFloat) const {
+    return torch::randn({6, 8, 5, 7}).to(type).contiguous(format_).requires_grad_();
+  }
+
+  /// Checks bits, peak and replays of each step, too.
+  [[nodiscard]] static Step run(const Function& function, const at::Tensor& x,
+                                Options options = {.policy = "drop_all"}) {
+    const auto gradient = [&](Region* region) {
+      const auto y = region != nullptr ? region->run([&] { return function(x); }) : function(x);
+      return torch::autograd::grad({y.to(at::kFloat).pow(2).sum()}, {x})[0];
+    };
+    const at::Tensor plain = gradient(nullptr);
+    Region region(std::move(options));
+    EXPECT_TRUE(same_bits(gradient(&region), plain));
+    const profile::MemoryMeter meter(c10::kCPU);
+    const at::Tensor replayed = gradient(&region);
+    const Step step{region.last_step(), region.graph(), meter.measured_peak_bytes()};
+    EXPECT_TRUE(same_bits(replayed, plain));
+    EXPECT_TRUE(step.report.followed_plan);
+    EXPECT_EQ(step.report.num_replayed_ops, region.plan().num_replayed_ops);
+    EXPECT_EQ(step.peak_bytes, region.plan().predicted_peak_bytes);
+    return step;
+  }
+
+  at::MemoryFormat format_ = at::MemoryFormat::Contiguous;
+};
+
+std::int64_t num_joining(const plan::Graph& graph) {
+  return std::ranges::count(graph.ops, true, &plan::Op::joins);
+}
+
+/// sin'(y) keeps y alone, so all between x.sin() and y is made again.
+at::Tensor relu_of_sum(const at::Tensor& x, const at::Tensor& other) {
+  return (torch::relu(x.sin() * 0.5 + other) + 1).sin();
+}
+
+TEST_F(JoinedOps, AreReplayedInOnePassWithWhatMadeTheirInput) {
+  const at::Tensor other = torch::randn({6, 8, 5, 7});
+  const Function function = [&](const at::Tensor& x) { return relu_of_sum(x, other); };
+  const at::Tensor x = input();
+  const Step step = run(function, x);
+  EXPECT_EQ(num_joining(step.graph), 4);
+  // ReLU's result is saved, so the pass is taken in two: sin, *, +, relu and then + 1.
+  EXPECT_EQ(step.report.num_substituted_ops, 4);
+  const Step apart = run(function, x, {.policy = "drop_all", .substitutes = false});
+  EXPECT_EQ(apart.report.num_substituted_ops, 0);
+  EXPECT_EQ(num_joining(apart.graph), 0);
+}
+
+/// The highest live bytes while ops are replayed, all having been dropped.
+std::int64_t replay_peak(const plan::Graph& graph) {
+  plan::Timeline timeline;
+  plan::Simulator simulator(graph);
+  simulator.run(std::vector<std::uint8_t>(graph.values.size(), 0), timeline);
+  std::int64_t peak = 0;
+  for (const plan::Index t : timeline.replay_events) peak = std::max(peak, timeline.peak_bytes[t]);
+  return peak;
+}
+
+TEST_F(JoinedOps, NeedNoMemoryForWhatIsBetween) {
+  const at::Tensor x = input();
+  const Step step = run([](const at::Tensor& t) { return (t.sin() * 2 + 1).sin(); }, x);
+  plan::Graph apart = step.graph;
+  for (plan::Op& op : apart.ops) {
+    op.joins = false;
+    op.joined_seconds = 0;
+  }
+  EXPECT_EQ(replay_peak(apart) - replay_peak(step.graph), static_cast<std::int64_t>(x.nbytes()));
+}
+
+TEST_F(JoinedOps, BehindBatchNormNeedNotWriteInPlace) {
+  torch::nn::BatchNorm2d norm(8);
+  for (const auto format : {at::MemoryFormat::Contiguous, at::MemoryFormat::ChannelsLast}) {
+    format_ = format;
+    const at::Tensor x = input();
+    const at::Tensor weight = torch::randn({4, 8, 3, 3}).contiguous(format);
+    const Step step = run(
+        [&](const at::Tensor& t) { return at::conv2d(torch::relu(norm(t) + t) * 2, weight); }, x);
+    EXPECT_EQ(num_joining(step.graph), 3) << "layout " << static_cast<int>(format);
+    EXPECT_EQ(step.report.num_substituted_ops, 4) << "layout " << static_cast<int>(format);
+  }
+}
+
+TEST_F(JoinedOps, OfEveryKindGiveEqualBitsInEveryDtype) {
+  const at::Tensor mask = torch::rand({6, 8, 5, 7}) < 0.6;
+  for (const auto type : {at::kFloat, at::kHalf, at::kBFloat16}) {
+    const at::Tensor x = input(type);
+    const at::Tensor other = torch::randn({6, 8, 5, 7}).to(type);
+    const auto function = [&](const at::Tensor& t) {
+      auto y = (t.sin() * mask * (1 / 0.9) + other) * other;
+      y = y + 0.3;
+      y.mul_(1.7).add_(other).add_(0.123).relu_();
+      return (y * 3.3).sin();
+    };
+    const Step step = run(function, x);
+    EXPECT_GE(num_joining(step.graph), 8) << type;
+    EXPECT_GE(step.report.num_substituted_ops, 8) << type;
+  }
+}
+
+TEST_F(JoinedOps, WaitForWhatElseWantsTheirInput) {
+  const Step step = run(
+      [](const at::Tensor& x) {
+        const at::Tensor between = x.sin() * 2;
+        const at::Tensor sum = between + 1;
+        return (sum.relu() + between).sin();  // reads what is between once more
+      },
+      input());
+  EXPECT_GT(num_joining(step.graph), 0);
+}
+
+TEST_F(JoinedOps, LeaveWhatKernelsDoNotTakeToTheCall) {
+  const at::Tensor column = torch::randn({8, 1, 1});
+  const at::Tensor transposed = torch::randn({7, 5, 8, 6}).permute({3, 2, 1, 0});
+  const std::vector<Function> functions = {
+      [&](const at::Tensor& x) { return (x.sin() + column).sin(); },      // broadcasts
+      [&](const at::Tensor& x) { return (x.sin() + transposed).sin(); },  // in another order
+      [&](const at::Tensor& x) { return at::add(x.sin(), x, 2).sin(); },  // scales its operand
+      [&](const at::Tensor& x) { return x.sin().transpose(0, 1).add(1).sin(); },  // is a view
+      [&](const at::Tensor& x) { return (x.sin().to(at::kDouble) * 2).sin(); },
+      [&](const at::Tensor& x) { return x.sin().select(3, 2).mul(3).sin(); }};
+  for (std::size_t i = 0; i < functions.size(); ++i) {
+    const Step step = run(functions[i], input());
+    EXPECT_EQ(step.report.num_substituted_ops, i == 3 ? 1 : 0) << "function " << i;
+  }
+}
+
+// What a first step computes must not decide what later ones may do.
+TEST_F(JoinedOps, StayExactForNumbersThatTheFirstStepHadNot) {
+  at::Tensor other = torch::zeros({6, 8, 5, 7});
+  const at::Tensor x = torch::zeros({6, 8, 5, 7}).requires_grad_();
+  const auto gradient = [&](Region* region) {
+    const auto forward = [&] { return relu_of_sum(x, other); };
+    const auto y = region != nullptr ? region->run(forward) : forward();
+    return torch::autograd::grad({y.sum()}, {x})[0];
+  };
+  Region region({.policy = "drop_all"});
+  static_cast<void>(gradient(&region));
+  const torch::NoGradGuard no_grad;
+  x.normal_().mul_(1e20);
+  other.normal_();
+  other[0].fill_(std::numeric_limits<float>::infinity());
+  other[1].fill_(-0.0);
+  const torch::AutoGradMode grad(true);
+  EXPECT_TRUE(same_bits(gradient(nullptr), gradient(&region)));
+  EXPECT_EQ(region.last_step().num_substituted_ops, 4);
+}
+
+}  // namespace
+}  // namespace gradrecomp::test
