@@ -45,6 +45,22 @@ TEST(Validate, NamesTheOpAtFault) {
                "replay_seconds of op 0 (link) is nan, but must be finite");
 }
 
+TEST(Validate, NamesTheOpThatCannotJoin) {
+  expect_fault([](Graph& g) { g.ops[0].joins = true; }, "joins of op 0 (link) is 1, but must be false");
+  expect_fault([](Graph& g) { g.ops[1].joined_seconds = 1; },
+               "joined_seconds of op 1 (link) is 1, but must be 0");
+  const auto joining = [](double seconds) {
+    return [seconds](Graph& g) {
+      g.ops[1].joins = true;
+      g.ops[1].joined_seconds = seconds;
+    };
+  };
+  expect_fault(joining(3), "joined_seconds of op 1 (link) is 3, but must be at most");
+  Graph graph = small_chain();
+  joining(2)(graph);
+  EXPECT_NO_THROW(validate(graph));
+}
+
 TEST(Validate, NamesTheEventAtFault) {
   expect_fault([](Graph& g) { g.events.front().id = 1; }, "op of event 0 is 1");
   expect_fault(

@@ -188,6 +188,44 @@ TEST(Simulate, ClonesAKeptValueThatAReplayOverwrites) {
   EXPECT_EQ(result.num_replayed_ops, 1);
 }
 
+/// Two ops in a row, the second of which joins the first. Backward wants what it makes, and what
+/// the first makes where that `is_saved`.
+Graph joined_graph(bool is_saved) {
+  Graph graph;
+  graph.stages = {{"only"}};
+  graph.values = {{}, {.bytes = 8, .producer = 0, .saved = is_saved},
+                  {.bytes = 8, .producer = 1, .saved = true}};
+  graph.ops = {{.name = "make", .inputs = {0}, .outputs = {1}, .replay_seconds = 5,
+                .transient_bytes = 8},
+               {.name = "join", .inputs = {1}, .outputs = {2}, .replay_seconds = 3,
+                .transient_bytes = 9, .joins = true, .joined_seconds = 1}};
+  graph.events = {event(EventKind::run_op, 0), event(EventKind::run_op, 1)};
+  if (is_saved) graph.events.push_back(event(EventKind::save, 1));
+  graph.events.insert(graph.events.end(),
+                      {event(EventKind::save, 2), event(EventKind::death, 1),
+                       event(EventKind::death, 2), event(EventKind::seal, -1),
+                       event(EventKind::demand, 2), event(EventKind::release, 2)});
+  if (is_saved) graph.events.push_back(event(EventKind::release, 1));
+  return graph;
+}
+
+TEST(Simulate, AJoinedOpTakesTheMemoryOfTheOneBeforeIt) {
+  const Graph graph = joined_graph(false);
+  Timeline timeline;
+  const Simulation result = Simulator(graph).run(KeptSet(3, 0), timeline);
+  EXPECT_EQ(timeline.peak_bytes, (std::vector<std::int64_t>{8, 17, 16, 16, 8, 0, 8, 8}));
+  EXPECT_EQ(result.replay_seconds, 6);
+  EXPECT_EQ(simulate(graph, KeptSet{0, 1, 0}).replay_seconds, 3);
+}
+
+TEST(Simulate, AnOpDoesNotJoinWhatIsWantedElsewhere) {
+  const Graph graph = joined_graph(true);
+  Timeline timeline;
+  const Simulation result = Simulator(graph).run(KeptSet(3, 0), timeline);
+  EXPECT_EQ(timeline.peak_bytes, (std::vector<std::int64_t>{8, 17, 16, 16, 16, 8, 0, 17, 16, 8}));
+  EXPECT_EQ(result.replay_seconds, 8);
+}
+
 TEST(Simulate, OneSimulatorGivesTheSameTwice) {
   const Graph graph = testing::RandomGraph({.num_ops = 30}, 5).draw();
   Simulator simulator(graph);
