@@ -82,6 +82,22 @@ TEST_F(Cuda, OffloadedValuesSurviveALongQueueOfWork) {
   });
 }
 
+TEST_F(Cuda, JoinedOpsAreTheSame) {
+  for (const auto type : {at::kFloat, at::kHalf}) {
+    expect_same_step([type](const Wrap& wrap) {
+      const auto options = at::TensorOptions().device(c10::kCUDA).dtype(type);
+      const auto x = torch::randn({33, 65}, options).requires_grad_();
+      const auto other = torch::randn({33, 65}, options);
+      const auto y = one(wrap)([&] {
+        auto z = torch::relu(x.sin() * 0.7 + other) * (other > 0);
+        return (torch::dropout(z.mul_(1.3), 0.4, true) + other).sin();
+      });
+      y.sum().backward();
+      return Tensors{x.grad()};
+    });
+  }
+}
+
 TEST_F(Cuda, OffloadTakesDeviceMemoryOnlyWhileItIsNeeded) {
   auto model = convolutions();
   const auto images = torch::randn({64, 3, 16, 16}, torch::kCUDA);
