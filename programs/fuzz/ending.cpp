@@ -1,5 +1,6 @@
 #include "ending.h"
 
+#include <algorithm>
 #include <optional>
 #include <stdexcept>
 #include <thread>
@@ -12,10 +13,11 @@ namespace {
 using torch::Tensor;
 using torch::autograd::grad;
 
-// Weights every element of an output differently, so that no gradient cancels.
+// Weights every element of an output differently, so that no gradient cancels. With other data a
+// program may return nothing.
 Tensor loss_of(const std::vector<Tensor>& outputs, std::size_t first, std::size_t last) {
   Tensor loss;
-  for (std::size_t i = first; i < last; ++i) {
+  for (std::size_t i = first; i < std::min(last, outputs.size()); ++i) {
     if (!outputs[i].is_floating_point() || !outputs[i].requires_grad()) continue;
     const auto flat = outputs[i].to(torch::kFloat).reshape({-1});
     const auto term = flat.dot(torch::arange(flat.numel(), torch::kFloat).cos());
