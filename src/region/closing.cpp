@@ -3,6 +3,7 @@
 #include <torch/csrc/autograd/engine.h>
 #include <torch/csrc/autograd/function_hook.h>
 #include <torch/csrc/autograd/graph_task.h>
+#include <torch/csrc/autograd/variable.h>
 
 #include <utility>
 
@@ -30,21 +31,21 @@ class OpenReplay final : public torch::autograd::FunctionPreHook {
   std::shared_ptr<ClosedStep> step_;
 };
 
-// Autograd refuses to name the node of one of several views, as of a split, whose base was written
-// to afterwards. It will say so to whoever uses the view, who need not exist.
-std::shared_ptr<torch::autograd::Node> node_of(const at::TensorBase& tensor) {
-  try {
-    return tensor.grad_fn();
-  } catch (const c10::Error&) {
-    return nullptr;
-  }
+// Autograd brings the node of a view up to date with writes through its base when somebody asks for
+// it. We must not be the first to ask: the program could tell by is_leaf(), the new node's number
+// decides in which order gradients are added up, and of one of several views, as of a split,
+// autograd refuses to make it.
+bool is_outdated(const at::TensorBase& tensor) {
+  const auto* view = torch::autograd::impl::get_view_autograd_meta(tensor);
+  return view != nullptr && view->has_bw_view() && view->get_attr_version() != tensor._version();
 }
 
 // What the region was given and returns as it is belongs to nodes that backward may meet without
 // the region.
 void hook(const at::TensorBase& tensor, const std::shared_ptr<ClosedStep>& step,
           std::uint64_t first_node) {
-  const auto node = node_of(tensor);
+  if (is_outdated(tensor)) return;  // its node will lead to that of its base
+  const auto node = tensor.grad_fn();
   if (node == nullptr || node->sequence_nr() < first_node) return;
   node->add_pre_hook(std::make_unique<OpenReplay>(step));
 }

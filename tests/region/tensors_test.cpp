@@ -56,6 +56,37 @@ TEST(Exactness, E18OutputReturnedTwiceAndAViewOfIt) {
   });
 }
 
+TEST(Exactness, E18OutputThatIsAViewWhoseBaseWasWrittenAfterwards) {
+  expect_same_step([](const Wrap& wrap) {
+    const auto x = torch::randn({4}).requires_grad_();
+    const auto half = one(wrap)([&] {
+      auto whole = torch::zeros({4});
+      const auto view = whole.slice(0, 0, 2);
+      whole.copy_(x.exp().sin());
+      return view;
+    });
+    EXPECT_TRUE(half.is_leaf()) << "a region must not ask for its node before the program does";
+    half.tanh().sum().backward();
+    EXPECT_FALSE(half.is_leaf());
+    return Tensors{x.grad(), half};
+  });
+}
+
+TEST(Exactness, E18OutputThatAutogradWouldRefuseToUse) {
+  expect_same_step([](const Wrap& wrap) {
+    const auto x = torch::randn({4}).requires_grad_();
+    const auto all = wrap([&] {
+      auto whole = x + 1;
+      auto outputs = whole.split(2);
+      outputs.push_back(whole.mul_(0.5).exp().sin());
+      return outputs;
+    });
+    EXPECT_THROW(static_cast<void>(all[0].grad_fn()), c10::Error);
+    all[2].sum().backward();
+    return Tensors{x.grad()};
+  });
+}
+
 TEST(Exactness, E19InPlaceReluAfterConvolution) {
   expect_exact([] {
     return sequential(nn::Sequential(nn::Conv2d(2, 4, 3), nn::ReLU(nn::ReLUOptions(true)),
