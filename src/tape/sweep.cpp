@@ -200,7 +200,7 @@ void Sweep::call(Op& op, Stack& stack) {
 }
 
 void Sweep::run_call(Op& op, Stack& stack) {
-  const c10::impl::ForceDispatchKeyGuard dispatch_state(op.dispatch_state);
+  const DispatchScope dispatch_scope(op.dispatch_state);
   // Backward runs with grad mode off, and some kernels choose by it (mkldnn_rnn_layer).
   const c10::AutoGradMode grad_mode(true);
   const StreamScope stream(op.stream);

@@ -59,6 +59,20 @@ TEST(Exactness, E9AutocastWithWeightsSharedByTwoRegions) {
   }
 }
 
+// The kernel of roll calls cat, which autocast promotes.
+TEST(Exactness, E9KernelThatAutocastCastsForIsReplayedBehindItsScope) {
+  expect_same_step([](const Wrap& wrap) {
+    const auto x = torch::randn({4, 6}).requires_grad_();
+    auto scope = std::make_unique<Autocast>(at::kHalf, true);
+    const auto y = one(wrap)([&] { return x.mm(x.t()).roll(1, 1).sin(); });
+    scope.reset();
+    at::autocast::set_autocast_dtype(at::kCPU, at::kBFloat16);
+    y.sum().backward();
+    EXPECT_EQ(at::autocast::get_autocast_dtype(at::kCPU), at::kBFloat16);
+    return Tensors{y, x.grad()};
+  });
+}
+
 TEST(Exactness, E9AutocastThatBeginsAndEndsInsideTheRegion) {
   expect_exact([] {
     auto module = std::make_shared<nn::Module>();

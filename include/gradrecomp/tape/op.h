@@ -3,13 +3,13 @@
 #include <ATen/core/dispatch/Dispatcher.h>
 #include <ATen/core/ivalue.h>
 #include <c10/core/Stream.h>
-#include <c10/core/impl/LocalDispatchKeySet.h>
 
 #include <cstdint>
 #include <memory>
 #include <optional>
 #include <vector>
 
+#include "gradrecomp/tape/dispatch_state.h"
 #include "gradrecomp/tape/geometry.h"
 #include "gradrecomp/tape/rng_state.h"
 #include "gradrecomp/tape/substitute.h"
@@ -41,13 +41,12 @@ struct Result {
 
 /// One recorded operator call, enough to run it again. Holds no tensor that has a grad_fn.
 struct Op {
-  Op(const c10::OperatorHandle& op, c10::DispatchKeySet below)
-      : handle(op), keys(below), dispatch_state(c10::impl::tls_local_dispatch_key_set()) {}
+  Op(const c10::OperatorHandle& op, c10::DispatchKeySet below) : handle(op), keys(below) {}
 
   c10::OperatorHandle handle;
-  c10::DispatchKeySet keys;                       ///< below the recorder
-  c10::impl::LocalDispatchKeySet dispatch_state;  ///< of the recording thread, autocast included
-  std::vector<c10::IValue> arguments;             ///< tensors taken out
+  c10::DispatchKeySet keys;            ///< below the recorder
+  DispatchState dispatch_state;        ///< of the recording thread
+  std::vector<c10::IValue> arguments;  ///< tensors taken out
   std::vector<Read> reads;
   std::vector<Result> results;
   std::unique_ptr<const RngState> rng;            ///< before the call; null if nothing was drawn

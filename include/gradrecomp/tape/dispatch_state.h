@@ -1,0 +1,40 @@
+#pragma once
+
+#include <c10/core/DeviceType.h>
+#include <c10/core/ScalarType.h>
+#include <c10/core/impl/LocalDispatchKeySet.h>
+#include <c10/util/SmallVector.h>
+
+#include <utility>
+
+#include "gradrecomp/export.h"
+
+namespace gradrecomp::tape {
+
+/// How a thread dispatches operators: its keys, autocast's included, and what autocast casts to
+/// where it is on. A kernel may call operators that autocast takes care of.
+class GRADRECOMP_API DispatchState {
+ public:
+  /// Of this thread, now.
+  DispatchState();
+
+ private:
+  friend class DispatchScope;
+  c10::impl::LocalDispatchKeySet keys_;
+  c10::SmallVector<std::pair<c10::DeviceType, c10::ScalarType>, 2> casts_;
+};
+
+/// Lets this thread dispatch as another did.
+class GRADRECOMP_API DispatchScope {
+ public:
+  explicit DispatchScope(const DispatchState& state);
+  ~DispatchScope();
+  DispatchScope(const DispatchScope&) = delete;
+  DispatchScope& operator=(const DispatchScope&) = delete;
+
+ private:
+  c10::impl::ForceDispatchKeyGuard keys_;
+  decltype(DispatchState::casts_) casts_before_;
+};
+
+}  // namespace gradrecomp::tape
