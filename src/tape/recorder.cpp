@@ -5,6 +5,8 @@
 #include <ATen/core/List.h>
 #include <c10/core/impl/VirtualGuardImpl.h>
 
+#include <algorithm>
+
 #include "engine.h"
 #include "gradrecomp/tape/observer.h"
 #include "gradrecomp/tape/op_traits.h"
@@ -52,8 +54,15 @@ at::Generator generator_of(const Op& op, c10::Device device) {
 struct Recorder::Draft {
   const OpTraits& traits;
   Op op;
-  bool updates_statistics = false;  // a BatchNorm in training
+  std::vector<std::pair<std::int16_t, at::Tensor>> copies = {};  // to be replayed from
+  bool updates_statistics = false;                               // a BatchNorm in training
   bool writes_external = false;
+
+  [[nodiscard]] const at::Tensor& copy_for(std::int16_t argument,
+                                           const at::Tensor& original) const {
+    const auto copy = std::ranges::find(copies, argument, &decltype(copies)::value_type::first);
+    return copy == copies.end() ? original : copy->second;
+  }
 };
 
 Recorder::Recorder(std::shared_ptr<Tape> tape, Advice advice, Diverged diverged)
@@ -106,6 +115,7 @@ void Recorder::record(const c10::OperatorHandle& op, c10::DispatchKeySet keys,
   Draft draft{.traits = traits, .op = Op(op, keys)};
   draft.op.replayable = traits.replayable;
   draft.op.stage = stage_;
+  look_at_statistics(draft, *stack);
   read_arguments(draft, *stack);
   foresee(draft);
   Observer* observer = tape_->observer();
@@ -143,13 +153,37 @@ void Recorder::end(Draft& draft, const torch::jit::Stack* stack) {
   if (observer) observer->op_ends(*tape_, makes_values ? first : -1);
 }
 
+// A BatchNorm in training, behind the region, updates running statistics without a word to their
+// version counters. So what one in evaluation read is copied, by an op on the tape whose result is
+// a source: then the planner knows of the copy.
+void Recorder::look_at_statistics(Draft& draft, const torch::jit::Stack& stack) {
+  const OpTraits& traits = draft.traits;
+  if (traits.running_statistics.empty()) return;
+  const std::size_t first = stack.size() - traits.writes.size();
+  draft.updates_statistics =
+      traits.training_argument < 0 || stack[first + traits.training_argument].toBool();
+  if (draft.updates_statistics) return;
+  for (const std::int16_t argument : traits.running_statistics) {
+    const c10::IValue& statistics = stack[first + argument];
+    if (!statistics.isTensor() || !statistics.toTensor().defined()) continue;
+    if (!is_external(statistics.toTensor())) continue;
+    draft.copies.emplace_back(argument, record_copy(statistics.toTensor(), draft.op.keys));
+  }
+}
+
+at::Tensor Recorder::record_copy(const at::Tensor& tensor, c10::DispatchKeySet keys) {
+  static const auto clone = c10::Dispatcher::singleton().findSchemaOrThrow("aten::clone", "");
+  torch::jit::Stack stack = {tensor, c10::IValue()};
+  record(clone, keys, &stack);
+  at::Tensor copy = stack.front().toTensor();
+  tape_->make_source(tape_->read(copy));
+  return copy;
+}
+
 void Recorder::read_arguments(Draft& draft, const torch::jit::Stack& stack) {
   const std::size_t count = draft.traits.writes.size();
   draft.op.arguments.reserve(count);
   draft.op.reads.reserve(4);
-  const int training = draft.traits.training_argument;
-  draft.updates_statistics = !draft.traits.running_statistics.empty() &&
-                             (training < 0 || stack[stack.size() - count + training].toBool());
   for (std::size_t i = 0; i < count; ++i) {
     read_argument(draft, static_cast<std::int16_t>(i), stack[stack.size() - count + i]);
   }
@@ -159,7 +193,8 @@ void Recorder::read_argument(Draft& draft, std::int16_t position, const c10::IVa
   auto& arguments = draft.op.arguments;
   if (argument.isTensor()) {
     arguments.emplace_back();
-    if (argument.toTensor().defined()) read_tensor(draft, argument.toTensor(), position, -1);
+    const at::Tensor& tensor = draft.copy_for(position, argument.toTensor());
+    if (tensor.defined()) read_tensor(draft, tensor, position, -1);
     return;
   }
   if (argument.isTensorList()) {
@@ -219,6 +254,12 @@ void Recorder::read_tensor(Draft& draft, const at::Tensor& tensor, std::int16_t 
   read.requires_grad = tensor.requires_grad();
   read.geometry = Geometry(tensor);
   draft.writes_external |= written && tape_->values()[read.value].external;
+}
+
+bool Recorder::is_external(const at::Tensor& tensor) const {
+  if (!tensor.has_storage()) return false;
+  const ValueId known = tape_->find(tensor.storage().unsafeGetStorageImpl());
+  return known < 0 || tape_->values()[known].external;
 }
 
 // Whether what `tensor` held before a hidden update may matter to a replay.

@@ -64,5 +64,19 @@ TEST(Exactness, E5StatisticsAreUntouchedInEval) {
   }
 }
 
+// A training pass between the region and its backward, as with two passes for one loss.
+TEST(Exactness, E5StatisticsThatWereReadAndAreUpdatedBehindTheRegion) {
+  expect_same_step([](const Wrap& wrap) {
+    nn::BatchNorm2d norm(3);
+    const auto x = torch::randn({2, 3, 4, 4}).requires_grad_();
+    norm->eval();
+    const auto judged = one(wrap)([&] { return norm(x).sin(); });
+    norm->train();
+    const auto trained = norm(x * 3 + 1);
+    (judged.sum() + trained.exp().sum()).backward();
+    return Tensors{judged, x.grad(), norm->weight.grad(), norm->running_mean, norm->running_var};
+  });
+}
+
 }  // namespace
 }  // namespace gradrecomp::test

@@ -72,10 +72,13 @@ class GRADRECOMP_API Recorder {
 
  private:
   struct Draft;
+  void look_at_statistics(Draft& draft, const torch::jit::Stack& stack);
+  at::Tensor record_copy(const at::Tensor& tensor, c10::DispatchKeySet keys);
   void read_arguments(Draft& draft, const torch::jit::Stack& stack);
   void read_argument(Draft& draft, std::int16_t position, const c10::IValue& argument);
   void read_tensor(Draft& draft, const at::Tensor& tensor, std::int16_t argument,
                    std::int32_t element);
+  bool is_external(const at::Tensor& tensor) const;
   bool is_watched(const at::Tensor& tensor) const;
   void foresee(const Draft& draft);
   void prepare_writes(Draft& draft);
