@@ -78,6 +78,11 @@ bool returns_only_views(const c10::FunctionSchema& schema) {
   return true;
 }
 
+// As LibTorch's generator of torch/csrc/autograd/generated/variable_factories.h has it.
+bool is_factory(const c10::FunctionSchema& schema) {
+  return schema.argumentIndexWithName("layout").has_value() || schema.name().ends_with("_like");
+}
+
 void find_running_statistics(const c10::FunctionSchema& schema, OpTraits& traits) {
   for (std::size_t i = 0; i < schema.arguments().size(); ++i) {
     const auto& name = schema.arguments()[i].name();
@@ -107,6 +112,7 @@ std::unique_ptr<const OpTraits> read_traits(const c10::OperatorHandle& op) {
   traits->passive = (!any_write && returns_only_views(schema)) ||
                     (op.hasTag(at::Tag::inplace_view) && !changes_storage);
   traits->pointwise = pointwise_kind(name, schema.overload_name());
+  traits->factory = is_factory(schema);
   traits->uninitialized = contains(kUninitialized, name);
   traits->fills = writes_only_out || contains(kFills, name);
   traits->seeded = op.hasTag(at::Tag::nondeterministic_seeded);

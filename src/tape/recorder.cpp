@@ -344,7 +344,9 @@ void Recorder::find_result(Draft& draft, const at::Tensor& tensor, std::int16_t 
     if (!is_declared) tape_->watch(known, tensor);
     return;
   }
-  const ValueId id = tape_->add_value(tensor, static_cast<OpId>(tape_->ops().size()));
+  const auto producer = static_cast<OpId>(tape_->ops().size());
+  const ValueId id = draft.traits.factory ? tape_->add_factory_value(tensor, producer)
+                                          : tape_->add_value(tensor, producer);
   if (draft.traits.uninitialized) tape_->set_uninitialized(id);
   draft.op.results.push_back({.value = id, .output = output, .element = element});
 }

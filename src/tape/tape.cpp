@@ -45,7 +45,10 @@ ValueId Tape::find(const c10::StorageImpl* storage) const {
 ValueId Tape::read(const at::Tensor& tensor) {
   auto* storage = tensor.storage().unsafeGetStorageImpl();
   const ValueId known = find(storage);
-  if (known >= 0) return known;
+  if (known >= 0) {
+    if (!values_[known].version_counter.enabled()) take_counter(known, tensor);
+    return known;
+  }
   const ValueId id = add_value(tensor, -1);
   values_[id].external = true;
   hold(id, Hold::source, tensor.storage());
@@ -54,10 +57,19 @@ ValueId Tape::read(const at::Tensor& tensor) {
 
 ValueId Tape::add_value(const at::Tensor& tensor, OpId producer) {
   const ValueId id = add(tensor.storage(), producer);
-  if (!tensor.is_inference()) {
-    values_[id].version_counter = tensor.unsafeGetTensorImpl()->version_counter();
-  }
+  take_counter(id, tensor);
   return id;
+}
+
+// torch::zeros() and the like pass what at::zeros() made to make_variable(), which goes on with
+// another tensor and another counter if somebody shares this one. So we look when it is read.
+ValueId Tape::add_factory_value(const at::Tensor& tensor, OpId producer) {
+  return add(tensor.storage(), producer);
+}
+
+void Tape::take_counter(ValueId id, const at::Tensor& tensor) {
+  if (tensor.is_inference()) return;
+  values_[id].version_counter = tensor.unsafeGetTensorImpl()->version_counter();
 }
 
 void Tape::watch(ValueId id, const at::Tensor& alias) {

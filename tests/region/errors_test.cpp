@@ -110,6 +110,22 @@ TEST(Robustness, R1OutputModifiedThroughAnUnsafeViewIsReplayedInstead) {
   EXPECT_TRUE(same_bits(plain, step([](auto body) { return run_dropped(body); })));
 }
 
+// torch::zeros() makes a variable of what at::zeros() returned.
+TEST(Robustness, R1OutputMadeByAFactoryAndModifiedIsReplayedInstead) {
+  auto x = torch::randn({4}).requires_grad_();
+  const auto step = [&](auto run) {
+    auto outputs = run([&] {
+      const auto y = torch::zeros({4}).add_(x);
+      return Tensors{y, torch::tanh(y * 2).var()};  // saves the tanh alone
+    });
+    outputs[0].mul_(3);
+    (outputs[0].sum() + outputs[1]).backward();
+    return std::exchange(x.mutable_grad(), at::Tensor());
+  };
+  const auto plain = step([](auto body) { return body(); });
+  EXPECT_TRUE(same_bits(plain, step([](auto body) { return run_dropped(body); })));
+}
+
 TEST(Robustness, R4ExceptionInForwardRestoresTheThread) {
   Region region({.policy = "drop_all"});
   auto x = torch::randn({4}).requires_grad_();

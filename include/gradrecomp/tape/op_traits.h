@@ -21,6 +21,7 @@ struct OpTraits {
   std::int16_t training_argument = -1;  ///< those are updated only where this argument is true
   Pointwise pointwise = Pointwise::no;
   bool passive = false;        ///< changes no content and makes no storage: views, metadata
+  bool factory = false;        ///< what torch:: offers it makes a variable of its result
   bool uninitialized = false;  ///< its output holds garbage until somebody writes it
   bool fills = false;          ///< writes its targets without reading them
   bool seeded = false;         ///< may draw from a random generator

@@ -120,6 +120,8 @@ class GRADRECOMP_API Tape : public std::enable_shared_from_this<Tape> {
   [[nodiscard]] ValueId find(const c10::StorageImpl* storage) const;
   /// A fresh value made by `producer`.
   ValueId add_value(const at::Tensor& tensor, OpId producer);
+  /// The same for the result of a factory, whose version counter must stay its own for now.
+  ValueId add_factory_value(const at::Tensor& tensor, OpId producer);
   /// A new value in the storage of `old`, written by `producer`.
   ValueId add_version(ValueId old, c10::Storage storage, OpId producer);
   OpId add_op(Op op);
@@ -186,6 +188,7 @@ class GRADRECOMP_API Tape : public std::enable_shared_from_this<Tape> {
   friend class Verification;
 
   ValueId add(const c10::Storage& storage, OpId producer);
+  void take_counter(ValueId id, const at::Tensor& tensor);
   void hold(ValueId id, Hold kind, c10::Storage storage);
   void let_go(ValueId id);
   void bring_back(ValueId id);
