@@ -101,15 +101,24 @@ std::optional<PointwiseStep> step_of(const Tape& tape, const Op& op) {
   return std::nullopt;
 }
 
-std::optional<PointwiseStep> step_behind(const Tape& tape, OpId id) {
-  if (id == 0) return std::nullopt;
-  const Op& op = tape.ops()[id];
-  const Op& before = tape.ops()[id - 1];
+std::optional<PointwiseStep> step_behind(const Tape& tape, const Op& op, const Op& before) {
   if (before.results.size() != 1 || before.stream != op.stream) return std::nullopt;
   for (std::int32_t i = 0; i < std::ssize(op.reads); ++i) {
     if (op.reads[i].value == before.results.front().value) return step_on(tape, op, i);
   }
   return std::nullopt;
+}
+
+std::optional<PointwiseStep> step_behind(const Tape& tape, OpId id) {
+  if (id == 0) return std::nullopt;
+  return step_behind(tape, tape.ops()[id], tape.ops()[id - 1]);
+}
+
+Variant still_valid(const Variant& verified, const Tape& tape, const Op& op) {
+  if (op.substitute != nullptr) return {.formula = verified.formula};
+  if (verified.formula < 0 || !step_of(tape, op)) return {};
+  const bool joins = verified.joins && step_behind(tape, op, tape.ops().back()).has_value();
+  return {.formula = verified.formula, .joins = joins};
 }
 
 int num_formulas(const PointwiseStep& step, kernels::Dtype dtype) {

@@ -25,8 +25,13 @@ std::optional<PointwiseStep> step_on(const Tape& tape, const Op& op, std::int32_
 /// `op` as a step on what its first such read reads.
 std::optional<PointwiseStep> step_of(const Tape& tape, const Op& op);
 
-/// The op `id` as a step on the only result of the op right before it, on the same stream.
+/// `op` as a step on the only result of `before`, the op right before it, on the same stream.
+std::optional<PointwiseStep> step_behind(const Tape& tape, const Op& op, const Op& before);
 std::optional<PointwiseStep> step_behind(const Tape& tape, OpId id);
+
+/// What of `verified`, found of an op in the same place of another step, holds for `op`, which is
+/// about to be put on the tape. What is no tensor, such as a scale, may differ between steps.
+Variant still_valid(const Variant& verified, const Tape& tape, const Op& op);
 
 /// In how many ways LibTorch's kernels may round the step's scalar; 1 where there is nothing to it.
 int num_formulas(const PointwiseStep& step, kernels::Dtype dtype);

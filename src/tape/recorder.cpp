@@ -11,6 +11,7 @@
 #include "gradrecomp/tape/observer.h"
 #include "gradrecomp/tape/op_traits.h"
 #include "parts.h"
+#include "pointwise_step.h"
 
 namespace gradrecomp::tape {
 namespace {
@@ -274,7 +275,8 @@ bool Recorder::is_watched(const at::Tensor& tensor) const {
 void Recorder::foresee(const Draft& draft) {
   hash_ = mix(hash_, draft.traits.name_hash);
   for (const Read& read : draft.op.reads) {
-    hash_ = mix(hash_, static_cast<std::uint64_t>(read.value) << 9 |
+    hash_ = mix(hash_, static_cast<std::uint64_t>(read.value) << 17 |
+                           static_cast<std::uint64_t>(read.geometry.backend()) << 9 |
                            static_cast<std::uint64_t>(read.requires_grad) << 8 |
                            static_cast<std::uint64_t>(read.geometry.scalar_type()));
     for (const auto size : read.geometry.sizes()) hash_ = mix(hash_, size);
@@ -371,7 +373,7 @@ void Recorder::finish(Op recorded) {
   const std::size_t position = tape_->ops().size();
   const bool is_open = recorded.variant.formula < 0;
   if (is_open && variants != nullptr && position < variants->size()) {
-    recorded.variant = (*variants)[position];
+    recorded.variant = still_valid((*variants)[position], *tape_, recorded);
   }
   const auto op = tape_->add_op(std::move(recorded));
   for (const Result& result : tape_->ops()[op].results) {

@@ -35,14 +35,15 @@ bool same_bits_shown(const c10::Storage& original, const at::Tensor& again) {
 }
 
 constexpr std::int64_t kPatternSize = 4096;
+constexpr double kPatternNumber = 0.7548776662466927;
+constexpr std::int64_t kWholePatternNumber = 4099;
 
 /// Numbers from -1 to 1 of no simple relation, -0 first, or others for another `phase`; of flags
 /// about half are set. Draws from no generator.
 at::Tensor pattern(std::int64_t count, at::TensorOptions options, int phase = 0) {
   const Unseen unseen;
-  constexpr double kStep = 0.7548776662466927;
   const double first = static_cast<double>(phase) * static_cast<double>(kPatternSize);
-  const auto numbers = at::arange(count, options.dtype(at::kFloat)).add_(first).mul_(kStep).sin_().neg_();
+  const auto numbers = at::arange(count, options.dtype(at::kFloat)).add_(first).mul_(kPatternNumber).sin_().neg_();
   if (options.dtype() == at::kBool) return numbers.gt(0);
   return numbers.to(options.dtype());
 }
@@ -51,6 +52,18 @@ at::Tensor pattern_like(const at::Tensor& like, int phase) {
   const Unseen unseen;
   auto made = at::empty_strided(like.sizes(), like.strides(), like.options());
   return made.copy_(pattern(like.numel(), like.options(), phase).view(like.sizes()));
+}
+
+/// A number of that type that 16 bits do not hold, unless it is one of 8.
+at::Tensor pattern_number(const Geometry& geometry) {
+  const Unseen unseen;
+  const at::Tensor number = at::empty({}, geometry.scalar_type());
+  if (c10::isFloatingType(geometry.scalar_type())) {
+    number.fill_(kPatternNumber);
+  } else {
+    number.fill_(number.itemsize() > 1 ? kWholePatternNumber : 1);
+  }
+  return geometry.over(number.storage());
 }
 
 }  // namespace
@@ -227,8 +240,9 @@ void Verification::verify_step(OpId id) {
   }
 }
 
-// What a pointwise op makes of one element does not depend on shapes.
-bool Verification::fits_pattern(Op& op, const PointwiseStep& step, int formula) {
+// What a pointwise op makes of one element does not depend on shapes. Its scalar may be another one
+// in the next step, and not one that 16 bits hold, as this may be.
+bool Verification::fits_pattern(Op& op, PointwiseStep step, int formula) {
   const Read& input = op.reads[step.input];
   const auto type = input.geometry.scalar_type();
   const auto options = at::TensorOptions().device(op.stream ? op.stream->device() : at::kCPU);
@@ -239,9 +253,12 @@ bool Verification::fits_pattern(Op& op, const PointwiseStep& step, int formula) 
   if (step.operand >= 0) {
     const Read& other = op.reads[step.operand];
     const bool is_number = other.geometry.sizes().empty();
-    operand = is_number ? operand_of(op, step)
+    operand = is_number ? pattern_number(other.geometry)
                         : pattern(kPatternSize, options.dtype(other.geometry.scalar_type()), 1);
     stack[other.argument] = operand;
+  } else if (step.kind != kernels::StepKind::relu) {
+    step.scalar = kPatternNumber;
+    stack[1] = step.scalar;
   }
   run_call(op, stack);
   PointwisePass pass(type, op.stream);

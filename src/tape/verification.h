@@ -44,7 +44,7 @@ class Verification final : private Sweep {
   bool fits_pattern(Op& op, int formula, int phase);
   void find_step(OpId id, double& seconds);
   void verify_step(OpId id);
-  bool fits_pattern(Op& op, const PointwiseStep& step, int formula);
+  bool fits_pattern(Op& op, PointwiseStep step, int formula);
   void begin_trial(OpId id, OpId last, double seconds);
   int count_candidates(OpId id, OpId last);
   void end_trial(std::vector<ReplayTimes>::iterator times);

@@ -177,5 +177,31 @@ TEST_F(JoinedOps, StayExactForNumbersThatTheFirstStepHadNot) {
   EXPECT_EQ(region.last_step().num_substituted_ops, 4);
 }
 
+// Numbers belong to no op sequence, so a plan goes on with others. 16 bits hold 1, but not 0.3.
+TEST_F(JoinedOps, StayExactForScalesThatTheFirstStepHadNot) {
+  for (const auto type : {at::kFloat, at::kHalf, at::kBFloat16}) {
+    const at::Tensor x = input(type);
+    const at::Tensor other = torch::randn({6, 8, 5, 7}).to(type);
+    c10::Scalar scale = 1;
+    const auto gradient = [&](Region* region) {
+      const auto forward = [&] {
+        const at::Tensor number = torch::full({}, scale);
+        auto y = (x.sin() * scale + scale).mul_(scale).add_(scale) * number + number;
+        return at::add(y, other, scale).sin();
+      };
+      const auto y = region != nullptr ? region->run(forward) : forward();
+      return torch::autograd::grad({y.to(at::kFloat).sum()}, {x})[0];
+    };
+    Region region({.policy = "drop_all"});
+    for (const double next : {1.0, 1.0, 0.3, 1e-3}) {
+      scale = next;
+      EXPECT_TRUE(same_bits(gradient(nullptr), gradient(&region))) << type << " " << next;
+      EXPECT_TRUE(region.last_step().profiled || region.last_step().followed_plan);
+      const bool replays_by_kernels = region.last_step().num_substituted_ops > 0;
+      EXPECT_TRUE(region.last_step().profiled || replays_by_kernels) << type << " " << next;
+    }
+  }
+}
+
 }  // namespace
 }  // namespace gradrecomp::test

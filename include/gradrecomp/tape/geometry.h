@@ -25,7 +25,9 @@ class GRADRECOMP_API Geometry {
   [[nodiscard]] bool shows_like(const Geometry& other) const;
   /// Whether it shows each element of a storage of so many bytes, once.
   [[nodiscard]] bool fills(std::int64_t storage_bytes) const;
-  [[nodiscard]] bool is_on_cpu() const { return keys_.has_backend(c10::BackendComponent::CPUBit); }
+  /// The kind of device.
+  [[nodiscard]] c10::BackendComponent backend() const { return keys_.highestBackendKey(); }
+  [[nodiscard]] bool is_on_cpu() const { return backend() == c10::BackendComponent::CPUBit; }
   [[nodiscard]] c10::ScalarType scalar_type() const { return dtype_.toScalarType(); }
 
  private:
