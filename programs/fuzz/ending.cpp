@@ -134,7 +134,8 @@ void on_other_thread(const Finished& finished) {
 void written_outputs(const Finished& finished) {
   if (finished.outputs.empty()) return;
   auto& first = finished.outputs.front();
-  // Not is_leaf(), which takes a view whose base was written for a leaf until its node is asked for.
+  // Not is_leaf(), which takes a view whose base was written for a leaf until its node is asked
+  // for.
   if (first.is_floating_point() && first.grad_fn() != nullptr) first.mul_(0.5);
   loss(finished).backward();
 }

@@ -163,7 +163,8 @@ std::string difference(const Outcome& expected, const Outcome& actual) {
     if (expected.records[i] == actual.records[i]) continue;
     names += (names.empty() ? "" : ", ") + expected.records[i].name;
     if (expected.records[i].name == kErrors) {
-      names += " (" + actual.records[i].content + "instead of: " + expected.records[i].content + ")";
+      names +=
+          " (" + actual.records[i].content + "instead of: " + expected.records[i].content + ")";
     }
   }
   return names.empty() ? names : "differs in " + names;

@@ -48,9 +48,9 @@ Json columns_of(const std::vector<Value>& values) {
 
 Json columns_of(const std::vector<Op>& ops) {
   Json columns;
-  for (const auto* name : {"name", "stage", "inputs", "outputs", "forward_seconds",
-                           "replay_seconds", "flops", "bytes_moved", "transient_bytes",
-                           "by_kernel", "joins", "joined_seconds"}) {
+  for (const auto* name :
+       {"name", "stage", "inputs", "outputs", "forward_seconds", "replay_seconds", "flops",
+        "bytes_moved", "transient_bytes", "by_kernel", "joins", "joined_seconds"}) {
     columns[name] = Json::array();
   }
   for (const auto& [name, stage, inputs, outputs, forward_seconds, replay_seconds, flops,
@@ -128,9 +128,9 @@ std::vector<Value> values_of(const Field& columns) {
 }
 
 std::vector<Op> ops_of(const Field& columns, Index num_values) {
-  std::vector<Op> ops(
-      num_rows(columns, {"name", "stage", "inputs", "outputs", "forward_seconds", "replay_seconds",
-                         "flops", "bytes_moved", "transient_bytes", "by_kernel", "joins", "joined_seconds"}));
+  std::vector<Op> ops(num_rows(
+      columns, {"name", "stage", "inputs", "outputs", "forward_seconds", "replay_seconds", "flops",
+                "bytes_moved", "transient_bytes", "by_kernel", "joins", "joined_seconds"}));
   for (std::size_t row = 0; row < ops.size(); ++row) {
     ops[row] = {.name = columns["name"][row].text(),
                 .stage = index_at(columns["stage"], row),

@@ -7,16 +7,16 @@
 
 // Note [ Joined ops ]
 // ~~~~~~~~~~~~~~~~~~~
-// Where one op after the other works element by element, `relu(bn(x))` or `dropout(x) + y`, a replay
-// need not store what is between them. A pointwise op joins the op right before it if it reads that
-// op's only result: its replay then is a step of a kernel that works in place on what the op before
-// it has made, or one more step of the same pass over memory. That is done in a sweep in which
-// nothing else wants what is between; see Sweep::joins_in() and its twin in the simulator.
+// Where one op after the other works element by element, `relu(bn(x))` or `dropout(x) + y`, a
+// replay need not store what is between them. A pointwise op joins the op right before it if it
+// reads that op's only result: its replay then is a step of a kernel that works in place on what
+// the op before it has made, or one more step of the same pass over memory. That is done in a sweep
+// in which nothing else wants what is between; see Sweep::joins_in() and its twin in the simulator.
 //
-// All steps of a kind are equal to LibTorch's operators to the bit by what they compute, but for how
-// a scalar is rounded to 16 bits, so verification compares each op with its step on thousands of
-// numbers, whatever the shape of the op. The kernel rounds between steps as storing would, so steps
-// that are right one by one are right in a row.
+// All steps of a kind are equal to LibTorch's operators to the bit by what they compute, but for
+// how a scalar is rounded to 16 bits, so verification compares each op with its step on thousands
+// of numbers, whatever the shape of the op. The kernel rounds between steps as storing would, so
+// steps that are right one by one are right in a row.
 //
 // The steps are a fixed set that one kernel chooses from as it runs. Kernels made to measure would
 // save it the choice, one for thousands of elements that go through memory, and need a compiler in
@@ -66,10 +66,9 @@ std::optional<PointwiseStep> with_scalar(const Op& op, Pointwise kind, std::int3
   if (op.arguments.size() < 2 || !op.arguments[1].isScalar()) return std::nullopt;
   const c10::Scalar scalar = op.arguments[1].toScalar();
   if (scalar.isComplex()) return std::nullopt;
-  return PointwiseStep{
-      .kind = kind == Pointwise::add ? StepKind::add_scalar : StepKind::mul_scalar,
-      .input = input,
-      .scalar = scalar.toDouble()};
+  return PointwiseStep{.kind = kind == Pointwise::add ? StepKind::add_scalar : StepKind::mul_scalar,
+                       .input = input,
+                       .scalar = scalar.toDouble()};
 }
 
 /// Whether kernels can turn what `x` reads into the only result, elements of one type each.

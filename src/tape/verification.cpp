@@ -43,7 +43,8 @@ constexpr std::int64_t kWholePatternNumber = 4099;
 at::Tensor pattern(std::int64_t count, at::TensorOptions options, int phase = 0) {
   const Unseen unseen;
   const double first = static_cast<double>(phase) * static_cast<double>(kPatternSize);
-  const auto numbers = at::arange(count, options.dtype(at::kFloat)).add_(first).mul_(kPatternNumber).sin_().neg_();
+  const auto numbers =
+      at::arange(count, options.dtype(at::kFloat)).add_(first).mul_(kPatternNumber).sin_().neg_();
   if (options.dtype() == at::kBool) return numbers.gt(0);
   return numbers.to(options.dtype());
 }

@@ -53,7 +53,7 @@ class Verification final : private Sweep {
 
   bool finds_kernels_;
   Trial trial_;
-  c10::Storage last_made_;   ///< by the present op
+  c10::Storage last_made_;  ///< by the present op
   int likely_formula_ = 0;  ///< the last that gave equal bits
 };
 

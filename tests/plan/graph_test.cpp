@@ -46,7 +46,8 @@ TEST(Validate, NamesTheOpAtFault) {
 }
 
 TEST(Validate, NamesTheOpThatCannotJoin) {
-  expect_fault([](Graph& g) { g.ops[0].joins = true; }, "joins of op 0 (link) is 1, but must be false");
+  expect_fault([](Graph& g) { g.ops[0].joins = true; },
+               "joins of op 0 (link) is 1, but must be false");
   expect_fault([](Graph& g) { g.ops[1].joined_seconds = 1; },
                "joined_seconds of op 1 (link) is 1, but must be 0");
   const auto joining = [](double seconds) {

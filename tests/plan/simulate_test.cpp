@@ -193,18 +193,24 @@ TEST(Simulate, ClonesAKeptValueThatAReplayOverwrites) {
 Graph joined_graph(bool is_saved) {
   Graph graph;
   graph.stages = {{"only"}};
-  graph.values = {{}, {.bytes = 8, .producer = 0, .saved = is_saved},
+  graph.values = {{},
+                  {.bytes = 8, .producer = 0, .saved = is_saved},
                   {.bytes = 8, .producer = 1, .saved = true}};
-  graph.ops = {{.name = "make", .inputs = {0}, .outputs = {1}, .replay_seconds = 5,
-                .transient_bytes = 8},
-               {.name = "join", .inputs = {1}, .outputs = {2}, .replay_seconds = 3,
-                .transient_bytes = 9, .joins = true, .joined_seconds = 1}};
+  graph.ops = {
+      {.name = "make", .inputs = {0}, .outputs = {1}, .replay_seconds = 5, .transient_bytes = 8},
+      {.name = "join",
+       .inputs = {1},
+       .outputs = {2},
+       .replay_seconds = 3,
+       .transient_bytes = 9,
+       .joins = true,
+       .joined_seconds = 1}};
   graph.events = {event(EventKind::run_op, 0), event(EventKind::run_op, 1)};
   if (is_saved) graph.events.push_back(event(EventKind::save, 1));
-  graph.events.insert(graph.events.end(),
-                      {event(EventKind::save, 2), event(EventKind::death, 1),
-                       event(EventKind::death, 2), event(EventKind::seal, -1),
-                       event(EventKind::demand, 2), event(EventKind::release, 2)});
+  graph.events.insert(
+      graph.events.end(),
+      {event(EventKind::save, 2), event(EventKind::death, 1), event(EventKind::death, 2),
+       event(EventKind::seal, -1), event(EventKind::demand, 2), event(EventKind::release, 2)});
   if (is_saved) graph.events.push_back(event(EventKind::release, 1));
   return graph;
 }

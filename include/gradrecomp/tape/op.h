@@ -60,9 +60,7 @@ struct Op {
   bool replayable = true;
 
   /// Whether replays make its only result, in memory of its own, by a kernel instead of the call.
-  [[nodiscard]] bool has_kernel() const {
-    return variant.formula >= 0 && results.front().read < 0;
-  }
+  [[nodiscard]] bool has_kernel() const { return variant.formula >= 0 && results.front().read < 0; }
 
   /// A part whose substitute has not been found to have the bits of the call.
   [[nodiscard]] bool has_open_formula() const {
