@@ -8,6 +8,9 @@ namespace gradrecomp::tape {
 /// A tensor over all bytes of `storage`.
 at::Tensor as_bytes(const c10::Storage& storage);
 
+/// Whether `tensor` shows each byte of its storage, once.
+bool fills_its_storage(const at::Tensor& tensor);
+
 /// Waits for the device that they are on.
 bool same_bits(const c10::Storage& a, const c10::Storage& b);
 

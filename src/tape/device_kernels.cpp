@@ -18,8 +18,4 @@ kernels::Stream present_stream(const at::Tensor& tensor) {
   return impl.getStream(tensor.device()).native_handle();
 }
 
-bool fills_its_storage(const at::Tensor& tensor) {
-  return tensor.storage_offset() == 0 && tensor.nbytes() == tensor.storage().nbytes();
-}
-
 }  // namespace gradrecomp::tape

@@ -12,7 +12,4 @@ const kernels::Table& kernels_of(const at::Tensor& tensor);
 /// The stream that work on `tensor` goes to now.
 kernels::Stream present_stream(const at::Tensor& tensor);
 
-/// Whether `tensor` is all that there is in its storage.
-bool fills_its_storage(const at::Tensor& tensor);
-
 }  // namespace gradrecomp::tape

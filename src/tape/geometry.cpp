@@ -1,8 +1,8 @@
 #include "gradrecomp/tape/geometry.h"
 
-#include <algorithm>
+#include <c10/util/accumulate.h>
+
 #include <utility>
-#include <vector>
 
 namespace gradrecomp::tape {
 
@@ -10,6 +10,7 @@ Geometry::Geometry(const at::Tensor& tensor)
     : storage_offset_(tensor.storage_offset()),
       dtype_(tensor.dtype()),
       keys_(tensor.key_set()),
+      is_dense_(tensor.is_non_overlapping_and_dense()),
       wrapped_number_(tensor.unsafeGetTensorImpl()->is_wrapped_number()) {
   shape_.set_sizes(tensor.sizes());
   shape_.set_strides(tensor.strides());
@@ -20,18 +21,8 @@ bool Geometry::shows_like(const Geometry& other) const {
 }
 
 bool Geometry::fills(std::int64_t storage_bytes) const {
-  std::vector<std::pair<std::int64_t, std::int64_t>> strides_and_sizes;
-  for (std::size_t d = 0; d < sizes().size(); ++d) {
-    if (sizes()[d] != 1) strides_and_sizes.emplace_back(strides()[d], sizes()[d]);
-  }
-  std::ranges::sort(strides_and_sizes);
-  std::int64_t count = 1;
-  for (const auto& [stride, size] : strides_and_sizes) {
-    if (stride != count) return false;
-    count *= size;
-  }
-  return storage_offset_ == 0 &&
-         count * static_cast<std::int64_t>(dtype_.itemsize()) == storage_bytes;
+  const auto bytes = c10::multiply_integers(sizes()) * static_cast<std::int64_t>(dtype_.itemsize());
+  return is_dense_ && storage_offset_ == 0 && bytes == storage_bytes;
 }
 
 at::Tensor Geometry::over(c10::Storage storage) const {

@@ -2,6 +2,7 @@
 
 #include <ATen/ATen.h>
 
+#include "bytes.h"
 #include "device_kernels.h"
 #include "gradrecomp/tape/op.h"
 

@@ -4,6 +4,7 @@
 
 #include <utility>
 
+#include "bytes.h"
 #include "device_kernels.h"
 #include "gradrecomp/tape/op.h"
 
@@ -117,8 +118,7 @@ std::shared_ptr<const PackedForm> packed_mask(const at::Tensor& mask) {
   const kernels::Table* table = kernels::table(mask.device().type());
   const bool has_kernels =
       table != nullptr && table->pack_mask != nullptr && table->unpack_mask != nullptr;
-  const bool fits = mask.scalar_type() == at::kBool && mask.numel() > 0 &&
-                    mask.is_non_overlapping_and_dense() && fills_its_storage(mask);
+  const bool fits = mask.scalar_type() == at::kBool && mask.numel() > 0 && fills_its_storage(mask);
   return has_kernels && fits ? std::make_shared<PackedMask>(mask) : nullptr;
 }
 

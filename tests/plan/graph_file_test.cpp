@@ -2,6 +2,8 @@
 
 #include <gtest/gtest.h>
 
+#include <algorithm>
+#include <filesystem>
 #include <limits>
 
 #include "gradrecomp/plan/plan_file.h"
@@ -10,6 +12,7 @@
 #include "support/model_graphs.h"
 #include "support/random_graph.h"
 #include "support/temporary_folder.h"
+#include "text_file.h"
 
 namespace gradrecomp::plan {
 namespace {
@@ -111,6 +114,16 @@ TEST(GraphFile, ChangedAnywhereIsReadOrRefused) {
       }
     }
   }
+}
+
+TEST(GraphFile, FuzzingBeginsWithAGraphThatHasEverything) {
+  const std::filesystem::path path = GRADRECOMP_FUZZ_CORPUS "/graph/small.json";
+  const auto saved = load_graph(path);
+  EXPECT_EQ(graph_text(saved), read_file("the test", path));
+  EXPECT_TRUE(std::ranges::any_of(saved.graph.ops, &Op::joins));
+  EXPECT_TRUE(std::ranges::any_of(saved.graph.ops, &Op::by_kernel));
+  EXPECT_TRUE(std::ranges::any_of(saved.graph.values, &Value::must_keep));
+  EXPECT_TRUE(std::ranges::any_of(saved.graph.values, &Value::snapshot));
 }
 
 TEST(GraphFile, CutOffAnywhereIsRefused) {

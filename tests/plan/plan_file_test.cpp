@@ -9,6 +9,7 @@
 #include "support/expect_error.h"
 #include "support/random_graph.h"
 #include "support/temporary_folder.h"
+#include "text_file.h"
 
 namespace gradrecomp::plan {
 namespace {
@@ -19,6 +20,7 @@ SavedPlan small_plan() {
   return {.plan = {.policy = "max_overhead",
                    .keep = {1, 0, 1, 1, 0},
                    .sweeps = {{1, {0, 3}}, {4, {}}},
+                   .offloads = {{0, 1, 4}, {3, 2, -1}},
                    .signature = 0xfedcba9876543210,
                    .cost = CostModel::flops,
                    .feasible = false,
@@ -27,6 +29,8 @@ SavedPlan small_plan() {
                    .predicted_overhead_seconds = 1.0 / 3,
                    .predicted_overhead_flops = 0.1,
                    .num_replayed_ops = 12,
+                   .offloaded_bytes = 99,
+                   .predicted_stall = 0.25,
                    .proven_peak_bytes = 3,
                    .proven_overhead = 1e-300,
                    .planning_seconds = 5},
@@ -38,6 +42,7 @@ void expect_same(const SavedPlan& a, const SavedPlan& b) {
   EXPECT_EQ(a.plan.policy, b.plan.policy);
   EXPECT_EQ(a.plan.keep, b.plan.keep);
   EXPECT_EQ(a.plan.sweeps, b.plan.sweeps);
+  EXPECT_EQ(a.plan.offloads, b.plan.offloads);
   EXPECT_EQ(a.plan.signature, b.plan.signature);
   EXPECT_EQ(a.plan.cost, b.plan.cost);
   EXPECT_EQ(a.plan.feasible, b.plan.feasible);
@@ -46,6 +51,8 @@ void expect_same(const SavedPlan& a, const SavedPlan& b) {
   EXPECT_EQ(a.plan.predicted_overhead_seconds, b.plan.predicted_overhead_seconds);
   EXPECT_EQ(a.plan.predicted_overhead_flops, b.plan.predicted_overhead_flops);
   EXPECT_EQ(a.plan.num_replayed_ops, b.plan.num_replayed_ops);
+  EXPECT_EQ(a.plan.offloaded_bytes, b.plan.offloaded_bytes);
+  EXPECT_EQ(a.plan.predicted_stall, b.plan.predicted_stall);
   EXPECT_EQ(a.plan.proven_peak_bytes, b.plan.proven_peak_bytes);
   EXPECT_EQ(a.plan.proven_overhead, b.plan.proven_overhead);
 }
@@ -148,12 +155,26 @@ TEST(PlanFile, NamesTheNumberAtFault) {
   expect_refused("[0,2,3]", "[-1]", "kept[0] of the text is -1");
   expect_refused("\"target\":4", "\"target\":1", "sweeps[1].target of the text is 1");
   expect_refused("\"cached\":[0,3]", "\"cached\":[9]", "sweeps[0].cached[0] of the text is 9");
+  expect_refused("\"value\":3", "\"value\":0", "offloads[1].value of the text is 0");
+  expect_refused("\"leaves_after\":1", "\"leaves_after\":-1",
+                 "offloads[0].leaves_after of the text");
+  expect_refused("\"returns_at\":4", "\"returns_at\":5", "offloads[0].returns_at of the text is 5");
+  expect_refused("\"offloaded_bytes\": 99", "\"offloaded_bytes\": -9",
+                 "predicted.offloaded_bytes of the text is -9");
   expect_refused("\"plain_peak_bytes\": 7", "\"plain_peak_bytes\": -7",
                  "predicted.plain_peak_bytes of the text is -7, but must be a whole number of at");
   expect_refused("9223372036854775807", "9223372036854775808", "predicted.peak_bytes of the text");
   expect_refused("\"num_values\": 5", "\"num_values\": 2000000000", "num_values of the text");
   expect_refused("1e-300", "-1e-300", "proven.overhead of the text is -1e-300");
   expect_refused("1e-300", "1e999", "beyond all bounds");
+}
+
+TEST(PlanFile, FuzzingBeginsWithAPlanThatHasEverything) {
+  const std::filesystem::path path = GRADRECOMP_FUZZ_CORPUS "/plan/small.json";
+  const auto saved = load_plan(path);
+  EXPECT_EQ(plan_text(saved), read_file("the test", path));
+  EXPECT_FALSE(saved.plan.sweeps.empty());
+  EXPECT_FALSE(saved.plan.offloads.empty());
 }
 
 TEST(PlanFile, CutOffAnywhereIsRefused) {

@@ -109,8 +109,10 @@ class GRADRECOMP_API Simulator {
   [[nodiscard]] std::span<const Index> outputs(Index op) const;
   [[nodiscard]] bool live(Index v) const;
 
-  void check(std::span<const Sweep> sweeps) const;
-  void check(std::span<const Offload> offloads, std::span<const std::uint8_t> keep) const;
+  void check(std::span<const std::uint8_t> keep, std::span<const Sweep> sweeps,
+             std::span<const Offload> offloads) const;
+  void check_sweeps(std::span<const Sweep> sweeps) const;
+  void check_offloads(std::span<const Offload> offloads, std::span<const std::uint8_t> keep) const;
   void check_value(Index v, Index previous, const char* name) const;
 
   void prepare(std::span<const std::uint8_t> keep, std::span<const Sweep> sweeps,

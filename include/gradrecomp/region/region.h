@@ -23,7 +23,7 @@ struct StepReport {
   bool followed_plan = false;            ///< its whole op sequence was the plan's
   std::int64_t num_ops = 0;              ///< recorded
   std::int64_t num_replayed_ops = 0;     ///< replays in its backward, once that has ended
-  std::int64_t num_substituted_ops = 0;  ///< of these, made again by substitutes
+  std::int64_t num_substituted_ops = 0;  ///< of these, by kernels in place of their calls
   double replay_seconds = 0;
   std::int64_t offloaded_bytes = 0;  ///< that have left for host memory
 };

@@ -23,7 +23,7 @@ class GRADRECOMP_API Geometry {
   [[nodiscard]] c10::IntArrayRef strides() const { return shape_.strides_arrayref(); }
   /// Whether both read elements of one type in the same order, wherever they begin.
   [[nodiscard]] bool shows_like(const Geometry& other) const;
-  /// Whether it shows each element of a storage of so many bytes, once.
+  /// Whether it shows each element of a storage of so many bytes, once, in whatever order.
   [[nodiscard]] bool fills(std::int64_t storage_bytes) const;
   /// The kind of device.
   [[nodiscard]] c10::BackendComponent backend() const { return keys_.highestBackendKey(); }
@@ -35,6 +35,7 @@ class GRADRECOMP_API Geometry {
   std::int64_t storage_offset_ = 0;
   caffe2::TypeMeta dtype_;
   c10::DispatchKeySet keys_;
+  bool is_dense_ = false;
   bool wrapped_number_ = false;  // decides type promotion, so replay must see it again
 };
 

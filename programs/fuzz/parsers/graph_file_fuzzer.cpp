@@ -18,6 +18,7 @@ void plan_for(const plan::Graph& graph) {
     plan::make_plan(graph, {.max_overhead = 0.1, .cost = cost});
   }
   plan::make_plan(graph, {.max_peak_bytes = 1000});
+  plan::make_plan(graph, {.max_overhead = 0.1, .host_link = plan::HostLink{100, 50, true}});
 }
 
 }  // namespace

@@ -16,6 +16,7 @@ extern "C" int LLVMFuzzerTestOneInput(const std::uint8_t* data, std::size_t size
     fuzzing::expect(plan::plan_text(again) == plan::plan_text(saved), "a plan changed its text");
     fuzzing::expect(again.plan.keep == saved.plan.keep, "a plan changed what it keeps");
     fuzzing::expect(again.plan.sweeps == saved.plan.sweeps, "a plan changed its sweeps");
+    fuzzing::expect(again.plan.offloads == saved.plan.offloads, "a plan changed its offloads");
   } catch (const std::invalid_argument& error) {
     fuzzing::expect_message(error.what());
   }
