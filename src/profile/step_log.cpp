@@ -2,6 +2,7 @@
 
 #include <algorithm>
 
+#include "device_log.h"
 #include "gradrecomp/profile/flops.h"
 #include "stream_clock.h"
 
@@ -18,6 +19,7 @@ StepLog::~StepLog() = default;
 std::shared_ptr<StepLog> StepLog::begin() {
   std::shared_ptr<StepLog> log(new StepLog);
   add_allocation_sink(log);
+  log->device_log_ = DeviceLog::begin();
   return log;
 }
 
@@ -56,6 +58,8 @@ void StepLog::op_begins(const Tape& tape) {
 
 void StepLog::op_ends(const Tape& tape, OpId first) {
   const double seconds = std::chrono::duration<double>(Clock::now() - op_start_).count();
+  note_device(tape, first);
+  read_device_log();
   in_op_ = false;
   if (first < 0) {
     outside_ = inside_op_;
@@ -68,6 +72,14 @@ void StepLog::op_ends(const Tape& tape, OpId first) {
   }
   for (const ValueId value : died_in_op_) mark(EventKind::death, value);
   died_in_op_.clear();
+}
+
+// Whose memory counts: the host's, until an op runs on another device.
+void StepLog::note_device(const Tape& tape, OpId op) {
+  if (op < 0 || is_on_device_ || !tape.ops()[op].stream) return;
+  is_on_device_ = true;
+  inside_op_ = outside_ = {};
+  blocks_.clear();
 }
 
 void StepLog::add_op(const Tape& tape, OpId id, double seconds) {
@@ -106,6 +118,7 @@ void StepLog::adopt(const Tape& tape, const tape::Op& op, Span& remaining) {
 }
 
 void StepLog::look_for_deaths(const Tape& tape) {
+  read_device_log();
   std::erase_if(watched_, [&](ValueId id) {
     if (dead_[id] || tape.values()[id].overwritten_by >= 0) return true;
     if (!tape.abandoned(id)) return false;
@@ -115,14 +128,30 @@ void StepLog::look_for_deaths(const Tape& tape) {
   });
 }
 
-void StepLog::saved(const Tape& /*tape*/, ValueId value) { mark(EventKind::save, value); }
+void StepLog::saved(const Tape& /*tape*/, ValueId value) {
+  read_device_log();
+  mark(EventKind::save, value);
+}
 
-void StepLog::sealed(const Tape& /*tape*/) { mark(EventKind::seal, -1); }
+void StepLog::sealed(const Tape& /*tape*/) {
+  read_device_log();
+  mark(EventKind::seal, -1);
+}
 
 void StepLog::demanded(const Tape& tape, ValueId value) {
   const std::lock_guard lock(mutex_);
   look_for_deaths(tape);
   mark(EventKind::demand, value);
+}
+
+void StepLog::replay_begins(const Tape& /*tape*/) {
+  const std::lock_guard lock(mutex_);
+  replays_on_stream_.push_back({.begin = stream_clock_->now()});
+}
+
+void StepLog::replay_ends(const Tape& /*tape*/) {
+  const std::lock_guard lock(mutex_);
+  if (!replays_on_stream_.empty()) replays_on_stream_.back().end = stream_clock_->now();
 }
 
 void StepLog::releases(const Tape& tape, ValueId value) {
@@ -137,25 +166,48 @@ void StepLog::allocated(const void* pointer, std::size_t bytes) {
   // The tape's lock first, as whoever calls us from the tape holds it.
   const auto backward_waits = tape ? tape->lock() : std::unique_lock<std::recursive_mutex>();
   const std::lock_guard lock(mutex_);
-  if (finished_) return;
+  if (finished_ || is_on_device_) return;
   // What the tape holds dies without a release of memory, so its death is seen only by looking.
   if (!in_op_ && tape) look_for_deaths(*tape);
-  const auto size = static_cast<std::int64_t>(bytes);
-  blocks_[pointer] = {size, -1};
-  (in_op_ ? inside_op_ : outside_).add(size);
+  add_block(pointer, static_cast<std::int64_t>(bytes), in_op_);
 }
 
 void StepLog::freed(const void* pointer, std::size_t /*bytes*/) {
   const std::lock_guard lock(mutex_);
+  if (finished_ || is_on_device_) return;
+  drop_block(pointer, tape::in_own_work(), in_op_);
+}
+
+void StepLog::read_device_log() {
+  const std::lock_guard lock(mutex_);
+  if (finished_) return;
+  const auto reports = device_log_->take();
+  if (!is_on_device_) return;
+  for (const DeviceReport& report : reports) {
+    const bool in_op = in_op_ && report.by_recorder;
+    if (report.freed) {
+      drop_block(report.pointer, report.own_work, in_op);
+    } else if (!report.own_work) {
+      add_block(report.pointer, report.bytes, in_op);
+    }
+  }
+}
+
+void StepLog::add_block(const void* pointer, std::int64_t bytes, bool in_op) {
+  blocks_[pointer] = {bytes, -1};
+  (in_op ? inside_op_ : outside_).add(bytes);
+}
+
+void StepLog::drop_block(const void* pointer, bool own_work, bool in_op) {
   const auto block = blocks_.find(pointer);
-  if (finished_ || block == blocks_.end()) return;  // older than the step, or made by a replay
+  if (block == blocks_.end()) return;  // older than the step, or made by a replay
   const auto [size, value] = block->second;
   blocks_.erase(block);
   if (value < 0) {
-    (in_op_ ? inside_op_ : outside_).add(-size);
-  } else if (!tape::in_own_work() && !dead_[value]) {
+    (in_op ? inside_op_ : outside_).add(-size);
+  } else if (!own_work && !dead_[value]) {
     dead_[value] = 1;
-    if (in_op_) {
+    if (in_op) {
       died_in_op_.push_back(value);
     } else {
       mark(EventKind::death, value);
@@ -173,8 +225,10 @@ void StepLog::add_replay_times(OpId first, const std::vector<tape::ReplayTimes>&
 }
 
 void StepLog::backward_begins(const Tape& tape) {
+  const std::lock_guard lock(mutex_);
   backward_start_ = Clock::now();
   backward_on_stream_.begin = stream_clock_->now();
+  replays_on_stream_.clear();
   replay_seconds_before_backward_ = tape.replay_seconds();
 }
 
@@ -183,6 +237,7 @@ plan::Graph StepLog::finish(const Tape& tape, std::uint64_t signature) {
   look_for_deaths(tape);
   flush();
   finished_ = true;
+  device_log_.reset();
   const double elapsed = std::chrono::duration<double>(Clock::now() - backward_start_).count();
   backward_seconds_ = elapsed - (tape.replay_seconds() - replay_seconds_before_backward_);
   backward_on_stream_.end = stream_clock_->now();
@@ -201,7 +256,7 @@ plan::Graph StepLog::finish(const Tape& tape, std::uint64_t signature) {
   return std::move(graph_);
 }
 
-// Waits for the device. Replays within backward are not told apart there.
+// Waits for the device.
 void StepLog::time_streams() {
   bool any = false;
   for (std::size_t i = 0; i < graph_.ops.size(); ++i) {
@@ -209,12 +264,21 @@ void StepLog::time_streams() {
     if (span.end < 0) continue;
     any = true;
     plan::Op& op = graph_.ops[i];
-    const double seconds = stream_clock_->seconds_between(span.begin, span.end);
+    const double seconds = seconds_on_stream(span);
     if (op.forward_seconds > 0) op.forward_seconds = seconds;  // of parts it is 0
     if (!span.is_replay_timed) op.replay_seconds = seconds;
   }
-  const OnStream& backward = backward_on_stream_;
-  if (any) backward_seconds_ = stream_clock_->seconds_between(backward.begin, backward.end);
+  if (any) backward_seconds_ = seconds_on_stream(backward_on_stream_) - replay_seconds_on_stream();
+}
+
+double StepLog::seconds_on_stream(const OnStream& span) {
+  return stream_clock_->seconds_between(span.begin, span.end);
+}
+
+double StepLog::replay_seconds_on_stream() {
+  double seconds = 0;
+  for (const OnStream& replay : replays_on_stream_) seconds += seconds_on_stream(replay);
+  return seconds;
 }
 
 // A handle means the last content of its storage, and so do the events.

@@ -1,17 +1,10 @@
 #include "stream_clock.h"
 
 #include <ATen/DeviceAccelerator.h>
-#include <c10/core/CachingDeviceAllocator.h>
+
+#include "cuda_in_use.h"
 
 namespace gradrecomp::profile {
-namespace {
-
-// An event on a device that nobody uses would make a context there, with its memory.
-bool cuda_in_use() {
-  return at::getAccelerator() == c10::kCUDA && c10::getDeviceAllocator(c10::kCUDA)->initialized();
-}
-
-}  // namespace
 
 StreamClock::Moment StreamClock::now() {
   if (!cuda_in_use()) return kNone;

@@ -71,6 +71,12 @@ std::optional<PointwiseStep> with_scalar(const Op& op, Pointwise kind, std::int3
                        .scalar = scalar.toDouble()};
 }
 
+bool has_kernels(const Op& op) {
+  const kernels::Table* table =
+      kernels::table(op.stream ? op.stream->device_type() : c10::DeviceType::CPU);
+  return table != nullptr && table->apply_chain != nullptr;
+}
+
 /// Whether kernels can turn what `x` reads into the only result, elements of one type each.
 bool makes_result_from(const Tape& tape, const Op& op, std::int32_t input) {
   const Read& x = op.reads[input];
@@ -87,6 +93,7 @@ bool makes_result_from(const Tape& tape, const Op& op, std::int32_t input) {
 std::optional<PointwiseStep> step_on(const Tape& tape, const Op& op, std::int32_t input) {
   const Pointwise kind = traits_of(op.handle).pointwise;
   if (kind == Pointwise::no || !op.replayable || op.results.size() != 1) return std::nullopt;
+  if (!has_kernels(op)) return std::nullopt;
   if (!makes_result_from(tape, op, input) || !scales_nothing(op, kind)) return std::nullopt;
   if (kind == Pointwise::relu) return PointwiseStep{.input = input};
   return op.reads.size() == 2 ? with_tensor(op, kind, input) : with_scalar(op, kind, input);

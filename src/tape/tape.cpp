@@ -340,9 +340,16 @@ c10::Storage Tape::materialize(ValueId handle) {
   if (auto storage = values_[id].owner.lock(); storage && values_[id].overwritten_by < 0) {
     return c10::Storage(std::move(storage));
   }
-  if (values_[id].hold != Hold::offloaded) return Sweep(*this).run(id);
+  if (values_[id].hold != Hold::offloaded) return replay(id);
   bring_back(id);
   return live_storage(id);
+}
+
+c10::Storage Tape::replay(ValueId id) {
+  if (observer_) observer_->replay_begins(*this);
+  c10::Storage made = Sweep(*this).run(id);
+  if (observer_) observer_->replay_ends(*this);
+  return made;
 }
 
 std::string Tape::describe(ValueId handle) const {

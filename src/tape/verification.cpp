@@ -24,6 +24,12 @@ bool first_mention(const std::string& names) {
   return mentioned.insert(names).second;
 }
 
+/// What went wrong, without the backtrace that LibTorch adds.
+std::string text_of(const std::exception& error) {
+  const auto* of_torch = dynamic_cast<const c10::Error*>(&error);
+  return of_torch != nullptr ? of_torch->what_without_backtrace() : error.what();
+}
+
 // A kernel may leave rubbish in memory that its output does not show, as a reduction that shrinks
 // its output does.
 bool same_bits_shown(const c10::Storage& original, const at::Tensor& again) {
@@ -127,15 +133,15 @@ ReplayTimes Verification::verify_op(OpId id, OpId last) {
   Op& op = tape_.ops_[id];
   double seconds = 0;
   if (!can_run(op)) {
-    give_up(op, nullptr);
+    give_up(op);
   } else {
     try {
       Stack stack;
       seconds = replay(id, stack);
       settle(op, stack);
-      if (finds_kernels_) find_kernels(id, last, stack, seconds);
+      if (finds_kernels_) try_kernels(id, last, stack, seconds);
     } catch (const std::exception& error) {
-      give_up(op, error.what());
+      give_up(op, text_of(error));
     }
   }
   last_made_ = c10::Storage();
@@ -153,6 +159,22 @@ double Verification::replay(OpId id, Stack& stack) {
     call(op, stack);
   }
   return stopwatch.seconds();
+}
+
+/// Looks for kernels. What LibTorch can replay stays so if they fail, as they may on a card that
+/// they were not compiled for.
+void Verification::try_kernels(OpId id, OpId last, const Stack& stack, double& seconds) {
+  try {
+    find_kernels(id, last, stack, seconds);
+  } catch (const std::exception& error) {
+    for (OpId tried = id; tried <= std::max(id, trial_.last); ++tried) {
+      tape_.ops_[tried].variant = {};
+    }
+    trial_ = {};
+    const std::string& name = tape_.ops_[id].handle.schema().name();
+    if (!first_mention(name)) return;
+    TORCH_WARN("GradRecomp replays ", name, " by its call, as its kernel failed: ", text_of(error));
+  }
 }
 
 void Verification::find_kernels(OpId id, OpId last, const Stack& stack, double& seconds) {
@@ -234,7 +256,7 @@ void Verification::verify_step(OpId id) {
   if (!step) return;
   const auto dtype = kernels::dtype_of(op.reads[step->input].geometry.scalar_type());
   for (int formula = 0; formula < num_formulas(*step, *dtype); ++formula) {
-    if (!fits_pattern(op, *step, formula)) continue;
+    if (!step_fits_pattern(op, *step, formula)) continue;
     op.variant = {.formula = static_cast<std::int8_t>(formula),
                   .joins = step_behind(tape_, id).has_value()};
     return;
@@ -243,7 +265,7 @@ void Verification::verify_step(OpId id) {
 
 // What a pointwise op makes of one element does not depend on shapes. Its scalar may be another one
 // in the next step, and not one that 16 bits hold, as this may be.
-bool Verification::fits_pattern(Op& op, PointwiseStep step, int formula) {
+bool Verification::step_fits_pattern(Op& op, PointwiseStep step, int formula) {
   const Read& input = op.reads[step.input];
   const auto type = input.geometry.scalar_type();
   const auto options = at::TensorOptions().device(op.stream ? op.stream->device() : at::kCPU);
@@ -313,9 +335,9 @@ void Verification::end_trial(std::vector<ReplayTimes>::iterator times) {
   }
 }
 
-void Verification::give_up(const Op& op, const char* reason) {
+void Verification::give_up(const Op& op, const std::string& reason) {
   for (const Result& result : op.results) tape_.make_source(result.value);
-  if (reason != nullptr && first_mention(op.handle.schema().name())) {
+  if (!reason.empty() && first_mention(op.handle.schema().name())) {
     TORCH_WARN("GradRecomp keeps the outputs of ", op.handle.schema().name(),
                ": replaying it failed: ", reason);
   }

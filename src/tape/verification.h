@@ -38,17 +38,18 @@ class Verification final : private Sweep {
   [[nodiscard]] bool can_run(const Op& op) const;
   ReplayTimes verify_op(OpId id, OpId last);
   double replay(OpId id, Stack& stack);
+  void try_kernels(OpId id, OpId last, const Stack& stack, double& seconds);
   void find_kernels(OpId id, OpId last, const Stack& stack, double& seconds);
   void find_formula(OpId id, const c10::Storage& by_call, double& seconds);
   bool fits_patterns(Op& op, int formula);
   bool fits_pattern(Op& op, int formula, int phase);
   void find_step(OpId id, double& seconds);
   void verify_step(OpId id);
-  bool fits_pattern(Op& op, PointwiseStep step, int formula);
+  bool step_fits_pattern(Op& op, PointwiseStep step, int formula);
   void begin_trial(OpId id, OpId last, double seconds);
   int count_candidates(OpId id, OpId last);
   void end_trial(std::vector<ReplayTimes>::iterator times);
-  void give_up(const Op& op, const char* reason);
+  void give_up(const Op& op, const std::string& reason = {});
   [[nodiscard]] std::string suspects_of(const Op& op, int depth) const;
 
   bool finds_kernels_;

@@ -6,6 +6,7 @@
 #include "gradrecomp/profile/memory_meter.h"
 #include "gradrecomp/region/region.h"
 #include "support/messages.h"
+#include "support/plans.h"
 #include "support/step_chain.h"
 #include "support/training.h"
 
@@ -19,10 +20,6 @@ Region after_one_step(StepChain& chain, const Options& options) {
   Region region(options);
   chain.step(region);
   return region;
-}
-
-std::shared_ptr<const plan::Plan> shared(plan::Plan plan) {
-  return std::make_shared<const plan::Plan>(std::move(plan));
 }
 
 // What the last op of that name in `stage` makes.

@@ -11,6 +11,7 @@
 #include "gradrecomp/profile/memory_meter.h"
 #include "gradrecomp/region/region.h"
 #include "host_pool.h"
+#include "support/plans.h"
 #include "support/programs.h"
 #include "support/step_chain.h"
 #include "support/training.h"
@@ -19,25 +20,6 @@ namespace gradrecomp::test {
 namespace {
 
 using ::testing::HasSubstr;
-
-std::shared_ptr<const plan::Plan> shared(plan::Plan plan) {
-  return std::make_shared<const plan::Plan>(std::move(plan));
-}
-
-bool may_leave(const plan::Value& value) {
-  return value.producer >= 0 && value.overwritten_by < 0 && !value.must_keep;
-}
-
-/// Keeps everything, and sends all away behind its op.
-plan::Plan all_away(const plan::Graph& graph) {
-  plan::Plan plan{.policy = "all_away", .signature = graph.signature};
-  for (const plan::Value& value : graph.values) {
-    const auto v = static_cast<plan::Index>(plan.keep.size());
-    plan.keep.push_back(1);
-    if (may_leave(value)) plan.offloads.push_back({v, value.producer, -1});
-  }
-  return plan;
-}
 
 /// Keeps some values, sends some of them away, at any moment that a plan can name.
 plan::Plan random_offloads(const plan::Graph& graph, std::mt19937& random) {

@@ -32,9 +32,10 @@ inline at::Tensor leaf_with_gradient(std::vector<std::int64_t> sizes) {
   return leaf;
 }
 
-/// Measured activation peak of one step.
-inline std::int64_t peak_of(const std::function<at::Tensor()>& loss) {
-  const profile::MemoryMeter meter(c10::kCPU);
+/// Measured activation peak of one step, on one device.
+inline std::int64_t peak_of(const std::function<at::Tensor()>& loss,
+                            c10::Device device = c10::kCPU) {
+  const profile::MemoryMeter meter(device);
   loss().backward();
   return meter.measured_peak_bytes();
 }

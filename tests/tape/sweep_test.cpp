@@ -2,6 +2,7 @@
 #include <gtest/gtest.h>
 #include <torch/torch.h>
 
+#include "gradrecomp/tape/observer.h"
 #include "gradrecomp/tape/recorder.h"
 #include "support/training.h"
 
@@ -38,6 +39,21 @@ struct Holds {
   Ids cached;
   Ids listed;
   bool operator==(const Holds&) const = default;
+};
+
+// The number of replayed ops wherever a replay begins or ends.
+struct ReplayLog final : Observer {
+  void op_begins(const Tape& /*tape*/) override {}
+  void op_ends(const Tape& /*tape*/, OpId /*op*/) override {}
+  void saved(const Tape& /*tape*/, ValueId /*value*/) override {}
+  void sealed(const Tape& /*tape*/) override {}
+  void demanded(const Tape& /*tape*/, ValueId /*value*/) override {}
+  void replay_begins(const Tape& tape) override { begins.push_back(tape.num_replayed_ops()); }
+  void replay_ends(const Tape& tape) override { ends.push_back(tape.num_replayed_ops()); }
+  void releases(const Tape& /*tape*/, ValueId /*value*/) override {}
+
+  std::vector<std::int64_t> begins;
+  std::vector<std::int64_t> ends;
 };
 
 // y_i = sin(y_(i-1)), value i. Every sine saves its input; y_6 stays with the program.
@@ -86,6 +102,16 @@ TEST_F(SineChain, IsMadeAgainWhereASweepDoesNotCacheIt) {
   // One entry behind the backward of each sine, the last one's second.
   const std::vector<Holds> expected = {{}, {{}, {2}}, {{3}, {2}}, {{}, {2}}, {}, {}};
   EXPECT_EQ(holds_, expected);
+}
+
+TEST_F(SineChain, TellsAnObserverWhereReplaysBeginAndEnd) {
+  at::Tensor y;
+  tape_ = record({{.target = 5, .cached = {2}}}, [&] { y = forward(); });
+  const auto log = std::make_shared<ReplayLog>();
+  tape_->observe(log);
+  gradient(y);
+  EXPECT_EQ(log->begins, (std::vector<std::int64_t>{0, 5, 7}));
+  EXPECT_EQ(log->ends, (std::vector<std::int64_t>{5, 7, 8}));
 }
 
 TEST_F(SineChain, IsTheSameInEveryBackwardOfARetainedGraph) {

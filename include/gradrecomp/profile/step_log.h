@@ -15,6 +15,7 @@
 
 namespace gradrecomp::profile {
 
+class DeviceLog;
 class StreamClock;
 
 /// Logs one profiled step, forward and backward, and turns it into the planner's graph.
@@ -35,6 +36,8 @@ class GRADRECOMP_API StepLog final : public tape::Observer, public AllocationSin
   void saved(const tape::Tape& tape, tape::ValueId value) override;
   void sealed(const tape::Tape& tape) override;
   void demanded(const tape::Tape& tape, tape::ValueId value) override;
+  void replay_begins(const tape::Tape& tape) override;
+  void replay_ends(const tape::Tape& tape) override;
   void releases(const tape::Tape& tape, tape::ValueId value) override;
   void allocated(const void* pointer, std::size_t bytes) override;
   void freed(const void* pointer, std::size_t bytes) override;
@@ -65,7 +68,7 @@ class GRADRECOMP_API StepLog final : public tape::Observer, public AllocationSin
     void add(std::int64_t bytes);
   };
 
-  /// Where a stream was when an op began and when it ended; -1: the op ran on no stream.
+  /// Where a stream was when something began and when it ended; -1: on no stream.
   struct OnStream {
     std::int32_t begin = -1;
     std::int32_t end = -1;
@@ -75,9 +78,15 @@ class GRADRECOMP_API StepLog final : public tape::Observer, public AllocationSin
   void flush();
   void add_op(const tape::Tape& tape, tape::OpId id, double seconds);
   void mark(plan::EventKind kind, tape::ValueId id);
+  void note_device(const tape::Tape& tape, tape::OpId op);
+  void read_device_log();
+  void add_block(const void* pointer, std::int64_t bytes, bool in_op);
+  void drop_block(const void* pointer, bool own_work, bool in_op);
   void adopt(const tape::Tape& tape, const tape::Op& op, Span& remaining);
   static std::int64_t bytes_of_results(const tape::Op& op, const tape::Tape& tape);
   void time_streams();
+  double seconds_on_stream(const OnStream& span);
+  double replay_seconds_on_stream();
   void resolve_versions(const tape::Tape& tape);
   void add_ops(const tape::Tape& tape);
   void add_values(const tape::Tape& tape);
@@ -93,11 +102,14 @@ class GRADRECOMP_API StepLog final : public tape::Observer, public AllocationSin
   Span outside_;
   Span inside_op_;
   std::vector<tape::ValueId> died_in_op_;
+  std::shared_ptr<DeviceLog> device_log_;
+  bool is_on_device_ = false;  ///< it is a device whose memory counts, not the host's
   bool in_op_ = false;
   bool finished_ = false;
   std::unique_ptr<StreamClock> stream_clock_;
   std::vector<OnStream> on_stream_;  ///< of each op of the graph
   OnStream backward_on_stream_;
+  std::vector<OnStream> replays_on_stream_;  ///< within it
   std::int32_t op_start_on_stream_ = -1;
   Clock::time_point op_start_;
   Clock::time_point backward_start_;

@@ -18,6 +18,9 @@ class GRADRECOMP_API Observer {
   virtual void saved(const Tape& tape, ValueId value) = 0;
   virtual void sealed(const Tape& tape) = 0;
   virtual void demanded(const Tape& tape, ValueId value) = 0;
+  /// What a demand sets off has been enqueued when it ends; a replay that throws does not end.
+  virtual void replay_begins(const Tape& tape) = 0;
+  virtual void replay_ends(const Tape& tape) = 0;
   virtual void releases(const Tape& tape, ValueId value) = 0;  ///< before memory is let go
 };
 

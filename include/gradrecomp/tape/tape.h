@@ -191,6 +191,7 @@ class GRADRECOMP_API Tape : public std::enable_shared_from_this<Tape> {
   void take_counter(ValueId id, const at::Tensor& tensor);
   void hold(ValueId id, Hold kind, c10::Storage storage);
   void let_go(ValueId id);
+  c10::Storage replay(ValueId id);
   void bring_back(ValueId id);
   void bring_back_at(ValueId demanded);
   void count_wanted();

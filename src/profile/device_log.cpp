@@ -1,0 +1,82 @@
+#include "device_log.h"
+
+#include <c10/util/Exception.h>
+#include <torch/csrc/autograd/graph_task.h>
+
+#include <atomic>
+#include <utility>
+
+#include "cuda_in_use.h"
+#include "gradrecomp/profile/device_reports.h"
+#include "gradrecomp/tape/observer.h"
+
+namespace gradrecomp::profile {
+namespace {
+
+// Never destroyed, as devices may report until the program has ended.
+struct Logs {
+  std::mutex mutex;
+  std::vector<std::weak_ptr<DeviceLog>> all;
+};
+
+Logs& logs() {
+  static auto* logs = new Logs;
+  return *logs;
+}
+
+constinit std::atomic<int> num_logs{0};
+constinit std::atomic<void (*)()> begin_reports{nullptr};
+
+void report(const void* pointer, std::size_t bytes, bool freed) {
+  if (num_logs == 0) return;
+  const std::lock_guard lock(logs().mutex);
+  for (const auto& log : logs().all) {
+    if (const auto alive = log.lock()) alive->add(pointer, bytes, freed);
+  }
+}
+
+void have_devices_report() {
+  if (!cuda_in_use()) return;
+  if (const auto begin = begin_reports.load()) return begin();
+  TORCH_WARN_ONCE(
+      "GradRecomp does not see what CUDA allocates, so peaks there are predicted too low. Link "
+      "gradrecomp::cuda.");
+}
+
+}  // namespace
+
+void report_allocated(const void* pointer, std::size_t bytes) noexcept {
+  report(pointer, bytes, false);
+}
+
+void report_freed(const void* pointer, std::size_t bytes) noexcept { report(pointer, bytes, true); }
+
+void register_device_reports(void (*begin)()) { begin_reports = begin; }
+
+std::shared_ptr<DeviceLog> DeviceLog::begin() {
+  have_devices_report();
+  auto log = std::make_shared<DeviceLog>();
+  const std::lock_guard lock(logs().mutex);
+  std::erase_if(logs().all, [](const auto& other) { return other.expired(); });
+  logs().all.push_back(log);
+  return log;
+}
+
+DeviceLog::DeviceLog() { ++num_logs; }
+DeviceLog::~DeviceLog() { --num_logs; }
+
+void DeviceLog::add(const void* pointer, std::size_t bytes, bool freed) {
+  const bool by_recorder = std::this_thread::get_id() == recorder_;
+  const bool is_ours = by_recorder || torch::autograd::get_current_graph_task_id() >= 0;
+  if (!is_ours && !freed) return;  // whoever frees it, it was ours if it was ever noted
+  const std::lock_guard lock(mutex_);
+  reports_.push_back(
+      {pointer, static_cast<std::int64_t>(bytes), freed, tape::in_own_work(), by_recorder});
+}
+
+std::vector<DeviceReport> DeviceLog::take() {
+  const std::lock_guard lock(mutex_);
+  return std::exchange(reports_, {});
+}
+
+}  // namespace gradrecomp::profile

@@ -1,0 +1,53 @@
+#pragma once
+
+#include <cstdint>
+#include <memory>
+#include <mutex>
+#include <thread>
+#include <vector>
+
+namespace gradrecomp::profile {
+
+/// What a device's allocator reported of one block.
+struct DeviceReport {
+  const void* pointer = nullptr;
+  std::int64_t bytes = 0;
+  bool freed = false;        ///< else allocated
+  bool own_work = false;     ///< by GradRecomp itself
+  bool by_recorder = false;  ///< on the thread that began the log
+};
+
+// Note [ Reports of devices ]
+// ~~~~~~~~~~~~~~~~~~~~~~~~~~~
+// CUDA's allocator calls whoever follows it while it holds its lock. Who logs a step takes locks
+// too, those of the tape and its own, and under them it allocates and frees. So reports are only
+// noted down, in order, and read where the step log next comes by: at ops, unpacks and releases.
+// Nothing is lost by that but where between two of them the tape's own hold on a value outlived the
+// program's.
+//
+// A device's backward runs on a thread of autograd's, so a log takes what its own thread allocates
+// and what any thread allocates that runs a backward pass. What other threads do to the device,
+// such as loading the next batch, is not the step's. Two models that train on one device at once
+// see each other in their first steps.
+
+/// The reports of one step, until they are taken. Any number of threads.
+class DeviceLog {
+ public:
+  /// Follows, from now on, what devices report.
+  static std::shared_ptr<DeviceLog> begin();
+  DeviceLog();
+  ~DeviceLog();
+  DeviceLog(const DeviceLog&) = delete;
+  DeviceLog& operator=(const DeviceLog&) = delete;
+
+  void add(const void* pointer, std::size_t bytes, bool freed);
+  /// What has been reported since the last call, in order.
+  std::vector<DeviceReport> take();
+
+ private:
+  std::thread::id recorder_ = std::this_thread::get_id();
+  std::mutex mutex_;
+  std::vector<DeviceReport> reports_;
+};
+
+}  // namespace gradrecomp::profile

@@ -1,0 +1,222 @@
+// A device other than the CPU: what it allocates is reported to the step that is profiled, its
+// backward runs on a thread of autograd's, its work has streams and events.
+#include <c10/core/StreamGuard.h>
+#include <c10/core/impl/VirtualGuardImpl.h>
+#include <gmock/gmock.h>
+
+#include <thread>
+
+#include "gradrecomp/kernels/table.h"
+#include "gradrecomp/models/bert.h"
+#include "gradrecomp/models/resnet.h"
+#include "support/host_device.h"
+#include "support/messages.h"
+#include "support/plans.h"
+#include "support/predicted_peaks.h"
+
+namespace gradrecomp::test {
+namespace {
+
+namespace nn = torch::nn;
+using ::testing::HasSubstr;
+using ::testing::IsEmpty;
+
+class Device : public LiveMemory {};
+
+/// The device has kernels in its scope, which it has not otherwise.
+class KernelsOfDevice {
+ public:
+  explicit KernelsOfDevice(const kernels::Table* table) {
+    kernels::register_table(c10::kPrivateUse1, table);
+  }
+  ~KernelsOfDevice() { kernels::register_table(c10::kPrivateUse1, nullptr); }
+  KernelsOfDevice(const KernelsOfDevice&) = delete;
+  KernelsOfDevice& operator=(const KernelsOfDevice&) = delete;
+};
+
+at::Tensor on_device(const at::Tensor& tensor) { return tensor.to(kHostDevice); }
+
+template <typename Model>
+Model moved(Model model) {
+  move_to_host_device(*model);
+  return model;
+}
+
+at::Tensor images() { return on_device(torch::randn({2, 3, 32, 32})); }
+
+nn::Sequential convolutions() {
+  return moved(nn::Sequential(nn::Conv2d(3, 8, 3), nn::ReLU(nn::ReLUOptions(true)),
+                              nn::Conv2d(8, 8, 3), nn::Dropout(0.3), nn::GELU(), nn::Flatten(),
+                              nn::Linear(8 * 28 * 28, 5)));
+}
+
+Tensors gradients(const nn::Module& model) {
+  Tensors all;
+  for (const auto& parameter : model.parameters()) all.push_back(parameter.grad().cpu());
+  return all;
+}
+
+TEST_F(Device, M3AndM9PredictedPeakAndReplaysOfAResNetAreExact) {
+  expect_predicted_peaks(moved(models::resnet18(10)), images(), true);
+}
+
+TEST_F(Device, M3PredictedPeakIsExactWithoutPreallocatedGradients) {
+  expect_predicted_peaks(moved(models::resnet18(10)), images(), false);
+}
+
+TEST_F(Device, M3AndM9PredictedPeakAndReplaysAreExactWithKernels) {
+  const KernelsOfDevice kernels(kernels::table(c10::kCPU));
+  expect_predicted_peaks(moved(models::resnet18(10)), images(), true);
+}
+
+TEST_F(Device, M3AndM9PredictedPeakAndReplaysOfABertAreExact) {
+  const models::BertOptions options{.vocab_size = 50,
+                                    .hidden_size = 32,
+                                    .num_layers = 2,
+                                    .num_heads = 2,
+                                    .intermediate_size = 64,
+                                    .max_positions = 32};
+  expect_predicted_peaks(moved(models::BertModel(options)),
+                         on_device(torch::randint(0, 50, {2, 24})), true);
+}
+
+TEST_F(Device, M3OffloadedValuesTakeNoMemoryOfIt) {
+  auto model = convolutions();
+  const auto x = images();
+  const auto step = [&](Region& region) {
+    preallocate_gradients(*model);
+    torch::manual_seed(5);
+    return peak_of([&] { return region.run([&] { return model->forward(x); }).pow(2).sum(); },
+                   kHostDevice);
+  };
+  Region plain({.policy = "keep_all"});
+  step(plain);
+  const auto expected = gradients(*model);
+  Region region({.plan = shared(all_away(plain.graph()))});
+  step(region);
+  EXPECT_EQ(step(region), region.plan().predicted_peak_bytes);
+  EXPECT_LT(region.plan().predicted_peak_bytes, plain.plan().predicted_peak_bytes);
+  EXPECT_GT(region.last_step().offloaded_bytes, 0);
+  expect_same_bits(expected, gradients(*model));
+}
+
+TEST_F(Device, StepsAreTheSame) {
+  expect_same_step([](const Wrap& wrap) {
+    auto model = convolutions();
+    for (int step = 0; step < 3; ++step) {
+      const auto x = images();
+      one(wrap)([&] { return model->forward(x); }).exp().sum().backward();
+    }
+    return gradients(*model);
+  });
+}
+
+TEST_F(Device, StepsAreTheSameWithKernels) {
+  const KernelsOfDevice kernels(kernels::table(c10::kCPU));
+  expect_same_step([](const Wrap& wrap) {
+    auto model = convolutions();
+    one(wrap)([&] { return model->forward(images()); }).exp().sum().backward();
+    return gradients(*model);
+  });
+}
+
+TEST_F(Device, ForwardOnASideStreamIsReplayedThere) {
+  const c10::impl::VirtualGuardImpl devices(c10::kPrivateUse1);
+  const auto side = devices.getStreamFromGlobalPool(kHostDevice);
+  const auto x = on_device(torch::randn({32})).requires_grad_();
+  Region region({.policy = "drop_all"});
+  for (int step = 0; step < 2; ++step) {
+    at::Tensor y;
+    {
+      const c10::StreamGuard guard(side);
+      y = region.run([&] { return x.exp().sin().tanh(); });
+    }
+    y.sum().backward();
+    EXPECT_EQ(devices.getStream(kHostDevice), devices.getDefaultStream(kHostDevice));
+  }
+  EXPECT_GT(region.last_step().num_replayed_ops, 0);
+}
+
+// As with CUDA where gradrecomp::cuda is not linked.
+TEST_F(Device, WithoutKernelsOpsAreReplayedByTheirCalls) {
+  const WarningLog warnings;
+  const auto x = on_device(torch::randn({64})).requires_grad_();
+  Region region({.policy = "drop_all"});
+  for (int step = 0; step < 2; ++step) {
+    region.run([&] { return ((x * 2).relu_() + 1).relu().exp().sin(); }).sum().backward();
+  }
+  EXPECT_THAT(warnings.messages, IsEmpty());
+  EXPECT_EQ(region.last_step().num_replayed_ops, 5);
+  EXPECT_EQ(region.last_step().num_substituted_ops, 0);
+}
+
+TEST_F(Device, KernelsReplayWhatTheyCan) {
+  const KernelsOfDevice kernels(kernels::table(c10::kCPU));
+  const auto x = on_device(torch::randn({64})).requires_grad_();
+  Region region({.policy = "drop_all"});
+  for (int step = 0; step < 2; ++step) {
+    region.run([&] { return ((x * 2).relu_() + 1).relu().exp().sin(); }).sum().backward();
+  }
+  EXPECT_EQ(region.last_step().num_replayed_ops, 5);
+  EXPECT_EQ(region.last_step().num_substituted_ops, 4);
+}
+
+TEST_F(Device, KernelsThatFailAreNotUsed) {
+  constexpr kernels::Table kFailing{
+      .apply_chain = [](const kernels::PointwiseChain&, kernels::Stream) {
+        TORCH_CHECK(false, "no image for this card");
+      }};
+  const KernelsOfDevice kernels(&kFailing);
+  const WarningLog warnings;
+  const auto x = on_device(torch::randn({64})).requires_grad_();
+  Region region({.policy = "drop_all"});
+  for (int step = 0; step < 2; ++step) {
+    region.run([&] { return ((x * 2).relu() + 1).exp().sin(); }).sum().backward();
+  }
+  EXPECT_THAT(warnings.text(), HasSubstr("replays aten::relu by its call, as its kernel failed"));
+  EXPECT_THAT(warnings.text(), HasSubstr("no image for this card"));
+  EXPECT_EQ(region.last_step().num_replayed_ops, 4);
+  EXPECT_EQ(region.last_step().num_substituted_ops, 0);
+}
+
+TEST_F(Device, WhatOtherThreadsAllocateIsNotTheSteps) {
+  const auto x = on_device(torch::randn({1000})).requires_grad_();
+  x.mutable_grad() = torch::zeros_like(x);
+  const auto graph_beside = [&](bool loads) {
+    Region region({.policy = "keep_all"});
+    at::Tensor next;
+    const auto y = region.run([&] {
+      const auto half = x.exp();
+      if (loads) std::thread([&] { next = on_device(torch::ones({5000})); }).join();
+      return half.sin();
+    });
+    if (loads) std::thread([&] { next = on_device(torch::ones({7000})); }).join();
+    y.sum().backward();
+    return region.graph().events;
+  };
+  const auto alone = graph_beside(false);
+  EXPECT_EQ(alone, graph_beside(true));
+  EXPECT_GT(alone.size(), 5U);
+}
+
+// The allocator reports while it holds its lock, others allocate while they hold those of a tape.
+TEST_F(Device, ThreadsThatProfileAtOnceDoNotWaitForEachOther) {
+  const auto train = [](Tensors& results) {
+    const auto x = on_device(torch::ones({256})).requires_grad_();
+    Region region(
+        {.max_overhead = 0.3, .verify = Verify::every_n_steps, .verify_interval_steps = 1});
+    for (int step = 0; step < 50; ++step) {
+      region.run([&] { return x.exp().sin().tanh().cos().exp(); }).sum().backward();
+    }
+    results.push_back(x.grad().cpu());
+  };
+  Tensors one;
+  Tensors other;
+  std::thread beside([&] { train(other); });
+  train(one);
+  beside.join();
+  expect_same_bits(one, other);
+}
+
+}  // namespace
+}  // namespace gradrecomp::test
