@@ -37,6 +37,9 @@ TrainingStep ArmRunner::plain_step() {
   plain_.measured_peak_bytes = std::max(plain_.measured_peak_bytes, result.measured_peak_bytes);
   plain_.total_peak_bytes =
       std::max(plain_.total_peak_bytes, result.start_bytes + result.measured_peak_bytes);
+  plain_.reserved_peak_bytes =
+      std::max(plain_.reserved_peak_bytes, result.memory.reserved.peak_bytes);
+  plain_.num_alloc_retries = result.memory.num_alloc_retries;
   plain_seconds_.push_back(result.seconds);
   return result;
 }
@@ -52,6 +55,9 @@ TrainingStep ArmRunner::arm_step(Region& region, ArmResult& result) {
   result.measured_peak_bytes = std::max(result.measured_peak_bytes, done.measured_peak_bytes);
   result.total_peak_bytes =
       std::max(result.total_peak_bytes, done.start_bytes + done.measured_peak_bytes);
+  result.reserved_peak_bytes =
+      std::max(result.reserved_peak_bytes, done.memory.reserved.peak_bytes);
+  result.num_alloc_retries = done.memory.num_alloc_retries;
   return done;
 }
 

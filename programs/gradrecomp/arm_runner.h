@@ -21,13 +21,15 @@ struct ArmResult {
   std::string arm;
   plan::Plan plan;  ///< of "plain" only the predicted peaks
   std::int64_t measured_peak_bytes = 0;
-  std::int64_t total_peak_bytes = 0;  ///< with what was live before the step
-  double step_seconds = 0;            ///< plain's median times the median ratio
-  Spread time_ratio;                  ///< step / plain step, paired
-  Spread plain_ratio;                 ///< plain step / plain step of the same rounds
-  bool bitwise_equal = true;          ///< loss, gradients and buffers to plain's, in every step
-  bool followed_plan = true;          ///< in every step but the profiled ones
-  std::int64_t num_steps = 0;         ///< that bitwise_equal speaks of
+  std::int64_t total_peak_bytes = 0;     ///< with what was live before the step
+  std::int64_t reserved_peak_bytes = 0;  ///< held from the device, whatever tensors ask for
+  std::int64_t num_alloc_retries = 0;    ///< of the allocator, since the program began
+  double step_seconds = 0;               ///< plain's median times the median ratio
+  Spread time_ratio;                     ///< step / plain step, paired
+  Spread plain_ratio;                    ///< plain step / plain step of the same rounds
+  bool bitwise_equal = true;             ///< loss, gradients and buffers to plain's, in every step
+  bool followed_plan = true;             ///< in every step but the profiled ones
+  std::int64_t num_steps = 0;            ///< that bitwise_equal speaks of
   StepReport last_step;
   std::string brief_report;
   std::string full_report;

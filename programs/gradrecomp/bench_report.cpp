@@ -93,6 +93,8 @@ Json json_of(const BenchSetting& setting, const ArmResult& result, std::int64_t 
             {"measured_peak_bytes", result.measured_peak_bytes},
             {"predicted_peak_bytes", result.plan.predicted_peak_bytes},
             {"total_peak_bytes", result.total_peak_bytes},
+            {"reserved_peak_bytes", result.reserved_peak_bytes},
+            {"num_alloc_retries", result.num_alloc_retries},
             {"overhead_flops", result.plan.predicted_overhead_flops},
             {"overhead_wall", result.time_ratio.median - 1},
             {"bitwise_equal", result.bitwise_equal},

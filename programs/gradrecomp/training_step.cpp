@@ -5,7 +5,6 @@
 #include <chrono>
 
 #include "device.h"
-#include "gradrecomp/profile/memory_meter.h"
 
 namespace gradrecomp::program {
 
@@ -35,6 +34,7 @@ TrainingStep run_training_step(Workload& workload, Region* region, std::uint64_t
   step.seconds = std::chrono::duration<double>(Clock::now() - start).count();
   step.start_bytes = meter.start_bytes();
   step.measured_peak_bytes = meter.measured_peak_bytes();
+  step.memory = profile::device_memory(workload.device());
   return step;
 }
 

@@ -40,9 +40,10 @@ RaisedPeaks& raised_peaks() {
   return peaks;
 }
 
+bool in_use(c10::Device device) { return c10::getDeviceAllocator(device.type())->initialized(); }
+
 DeviceStats device_stats(c10::Device device) {
-  auto* allocator = c10::getDeviceAllocator(device.type());
-  return allocator->initialized() ? allocator->getDeviceStats(device.index()) : DeviceStats();
+  return c10::getDeviceAllocator(device.type())->getDeviceStats(device.index());
 }
 
 MemoryCounter counter_of(const c10::CachingAllocator::StatArray& stats) {
@@ -53,8 +54,7 @@ MemoryCounter counter_of(const c10::CachingAllocator::StatArray& stats) {
 std::int64_t exchange_peak(c10::Device device) {
   if (device.is_cpu()) return exchange_cpu_peak();
   const auto peak = memory_counter(device).peak_bytes;
-  auto* allocator = c10::getDeviceAllocator(device.type());
-  if (allocator->initialized()) allocator->resetPeakStats(device.index());
+  if (in_use(device)) c10::getDeviceAllocator(device.type())->resetPeakStats(device.index());
   raised_peaks().set(device, 0);
   return peak;
 }
@@ -63,15 +63,17 @@ std::int64_t exchange_peak(c10::Device device) {
 
 MemoryCounter memory_counter(c10::Device device) {
   if (device.is_cpu()) return cpu_counter();
-  auto counter = counter_of(device_stats(device).allocated_bytes);
+  if (!in_use(device)) return {};
+  auto counter = counter_of(device_stats(device).requested_bytes);
   counter.peak_bytes = std::max(counter.peak_bytes, raised_peaks().of(device));
   return counter;
 }
 
 DeviceMemory device_memory(c10::Device device) {
   if (device.is_cpu()) return {cpu_counter(), cpu_counter(), cpu_counter()};
+  if (!in_use(device)) return {};
   const auto stats = device_stats(device);
-  return {memory_counter(device), counter_of(stats.requested_bytes),
+  return {memory_counter(device), counter_of(stats.allocated_bytes),
           counter_of(stats.reserved_bytes), stats.num_alloc_retries, stats.num_ooms};
 }
 

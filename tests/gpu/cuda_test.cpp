@@ -100,22 +100,14 @@ TEST_F(Cuda, JoinedOpsAreTheSame) {
   }
 }
 
-/// What one step asks CUDA's allocator for at most, above what it had.
-std::int64_t requested_by(const std::function<void()>& step) {
-  const c10::Device device(c10::kCUDA, 0);
-  const auto before = profile::device_memory(device).requested.current_bytes;
-  const profile::MemoryMeter meter(device);
-  step();
-  return profile::device_memory(device).requested.peak_bytes - before;
-}
-
 TEST_F(Cuda, M3PredictedPeakIsWithinOnePercentOfRequestedBytes) {
   auto model = models::resnet18(10);
   model->to(torch::kCUDA);
   const auto images = torch::randn({16, 3, 64, 64}, torch::kCUDA);
   preallocate_gradients(*model);
   const auto run_in = [&](Region& region) {
-    region.run([&] { return model->forward(images); }).pow(2).sum().backward();
+    return peak_of([&] { return region.run([&] { return model->forward(images); }).pow(2).sum(); },
+                   {c10::kCUDA, 0});
   };
   Region first({.policy = "keep_all"});
   for (int step = 0; step < 2; ++step) run_in(first);  // workspaces are there then
@@ -123,7 +115,7 @@ TEST_F(Cuda, M3PredictedPeakIsWithinOnePercentOfRequestedBytes) {
     Region region({.max_overhead = max_overhead, .cost = plan::CostModel::flops});
     run_in(region);
     const auto predicted = static_cast<double>(region.plan().predicted_peak_bytes);
-    const auto measured = static_cast<double>(requested_by([&] { run_in(region); }));
+    const auto measured = static_cast<double>(run_in(region));
     EXPECT_NEAR(measured, predicted, 0.01 * predicted) << region.brief_report();
     EXPECT_EQ(region.last_step().num_replayed_ops, region.plan().num_replayed_ops);
   }

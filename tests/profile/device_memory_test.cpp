@@ -31,7 +31,7 @@ class FakeAllocator final : public c10::DeviceAllocator {
   DeviceStats getDeviceStats(c10::DeviceIndex /*device*/) override { return stats_; }
   void resetAccumulatedStats(c10::DeviceIndex /*device*/) override {}
   void resetPeakStats(c10::DeviceIndex /*device*/) override {
-    stats_.allocated_bytes[0].peak = stats_.allocated_bytes[0].current;
+    stats_.requested_bytes[0].peak = stats_.requested_bytes[0].current;
   }
   c10::DataPtr allocate(std::size_t /*bytes*/) override { return {}; }
   void copy_data(void* /*to*/, const void* /*from*/, std::size_t /*bytes*/) const override {}
@@ -84,12 +84,12 @@ TEST_F(DeviceMemoryTest, TwoInnerMetersInTurnLoseNothing) {
 
 TEST_F(DeviceMemoryTest, ReportsWhatTheAllocatorCounts) {
   allocator_.grow(512);
-  allocator_.stats_.requested_bytes[0].current = 300;
+  allocator_.stats_.allocated_bytes[0].current = 1024;
   allocator_.stats_.reserved_bytes[0].current = 2048;
   allocator_.stats_.num_alloc_retries = 3;
   const DeviceMemory memory = device_memory(kDevice);
-  EXPECT_EQ(memory.allocated.current_bytes, 512);
-  EXPECT_EQ(memory.requested.current_bytes, 300);
+  EXPECT_EQ(memory.requested.current_bytes, 512);
+  EXPECT_EQ(memory.allocated.current_bytes, 1024);
   EXPECT_EQ(memory.reserved.current_bytes, 2048);
   EXPECT_EQ(memory.num_alloc_retries, 3);
 }

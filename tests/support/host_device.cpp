@@ -25,7 +25,7 @@ namespace {
 
 using c10::CachingDeviceAllocator::DeviceStats;
 
-/// Counts what was asked for, as CUDA's allocator does, but rounds nothing and caches nothing.
+/// Counts requested and rounded bytes, as CUDA's allocator does, but caches nothing.
 class HostDeviceAllocator final : public c10::DeviceAllocator {
  public:
   c10::DataPtr allocate(std::size_t bytes) override {
@@ -33,7 +33,7 @@ class HostDeviceAllocator final : public c10::DeviceAllocator {
     void* pointer = c10::alloc_cpu(bytes);
     const std::lock_guard lock(mutex_);
     sizes_[pointer] = bytes;
-    count(static_cast<std::int64_t>(bytes));
+    count(static_cast<std::int64_t>(bytes), 1);
     profile::report_allocated(pointer, bytes);
     return {pointer, pointer, &HostDeviceAllocator::free, kHostDevice};
   }
@@ -57,18 +57,18 @@ class HostDeviceAllocator final : public c10::DeviceAllocator {
 
  private:
   std::array<c10::CachingAllocator::Stat*, 2> stats() {
-    return {&stats_.allocated_bytes[0], &stats_.requested_bytes[0]};
+    return {&stats_.requested_bytes[0], &stats_.allocated_bytes[0]};
   }
-  void count(std::int64_t bytes) {
-    for (auto* stat : stats()) {
-      stat->current += bytes;
-      stat->peak = std::max(stat->peak, stat->current);
-    }
+  void count(std::int64_t bytes, int sign) {
+    constexpr std::int64_t kBlock = 512;
+    stats()[0]->current += sign * bytes;
+    stats()[1]->current += sign * ((bytes + kBlock - 1) / kBlock * kBlock);
+    for (auto* stat : stats()) stat->peak = std::max(stat->peak, stat->current);
   }
   void release(void* pointer) {
     const std::lock_guard lock(mutex_);
     const auto entry = sizes_.find(pointer);
-    count(-static_cast<std::int64_t>(entry->second));
+    count(static_cast<std::int64_t>(entry->second), -1);
     profile::report_freed(pointer, entry->second);
     sizes_.erase(entry);
     c10::free_cpu(pointer);

@@ -22,14 +22,15 @@ struct MemoryCounter {
 /// call it before the model is built. Later allocators set by the program end the counting.
 GRADRECOMP_API void install_cpu_counter();
 
-/// What `device` has now. On the CPU exact, on others the caching allocator's own statistics.
+/// What `device` has now: the bytes that tensors asked for. On the CPU counted here, on others the
+/// caching allocator's own statistics, whose rounding device_memory() shows.
 /// Throws: c10::NotImplementedError on a device whose allocator keeps no statistics.
 GRADRECOMP_API MemoryCounter memory_counter(c10::Device device);
 
 /// What a device's allocator says about itself. On the CPU all bytes are the same.
 struct DeviceMemory {
-  MemoryCounter allocated;             ///< in the allocator's blocks, their rounding included
   MemoryCounter requested;             ///< what tensors asked for
+  MemoryCounter allocated;             ///< in the allocator's blocks, their rounding included
   MemoryCounter reserved;              ///< held from the device, cached blocks included
   std::int64_t num_alloc_retries = 0;  ///< times the cache was flushed for want of memory
   std::int64_t num_failures = 0;       ///< allocations that failed even then
