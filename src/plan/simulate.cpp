@@ -241,10 +241,10 @@ void Simulator::bring_back(Index v) {
 }
 
 void Simulator::bring_back_at(Index target) {
-  const auto due = std::ranges::equal_range(returning_, target, {}, &Offload::returns_at);
-  for (const Offload& offload : due) {
-    const ValueState& s = state_[offload.value];
-    if (s.held && s.away && !s.owned) bring_back(offload.value);
+  auto due = std::ranges::lower_bound(returning_, target, {}, &Offload::returns_at);
+  for (; due != returning_.end() && due->returns_at == target; ++due) {
+    const ValueState& s = state_[due->value];
+    if (s.held && s.away && !s.owned) bring_back(due->value);
   }
 }
 

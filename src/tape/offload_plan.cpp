@@ -23,8 +23,9 @@ std::span<const Offload> OffloadPlan::leaving(std::int32_t first, std::int32_t l
 }
 
 std::span<const Offload> OffloadPlan::returning(std::int32_t value) const {
-  const auto due = std::ranges::equal_range(by_demand_, value, {}, &Offload::returns_at);
-  return {due.begin(), due.end()};
+  const auto begin = std::ranges::lower_bound(by_demand_, value, {}, &Offload::returns_at);
+  const auto end = std::ranges::upper_bound(by_demand_, value, {}, &Offload::returns_at);
+  return {begin, end};
 }
 
 }  // namespace gradrecomp::tape

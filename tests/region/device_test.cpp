@@ -9,6 +9,7 @@
 #include "gradrecomp/kernels/table.h"
 #include "gradrecomp/models/bert.h"
 #include "gradrecomp/models/resnet.h"
+#include "gradrecomp/profile/host_link.h"
 #include "support/host_device.h"
 #include "support/messages.h"
 #include "support/plans.h"
@@ -98,6 +99,43 @@ TEST_F(Device, M3OffloadedValuesTakeNoMemoryOfIt) {
   EXPECT_LT(region.plan().predicted_peak_bytes, plain.plan().predicted_peak_bytes);
   EXPECT_GT(region.last_step().offloaded_bytes, 0);
   expect_same_bits(expected, gradients(*model));
+}
+
+TEST_F(Device, LinkToTheHostIsMeasured) {
+  const plan::HostLink link = profile::measured_host_link(kHostDevice);
+  EXPECT_GT(link.store_bytes_per_second, 0);
+  EXPECT_GT(link.fetch_bytes_per_second, 0);
+  EXPECT_TRUE(link.overlaps);
+}
+
+TEST_F(Device, M3PredictedPeakIsExactUnderAPlanThatMayOffload) {
+  auto model = convolutions();
+  preallocate_gradients(*model);
+  const auto x = images();
+  const auto step = [&](Region& region) {
+    return peak_of([&] { return region.run([&] { return model->forward(x); }).pow(2).sum(); },
+                   kHostDevice);
+  };
+  Region region({.max_overhead = 0.02, .offload = true});
+  step(region);
+  EXPECT_EQ(step(region), region.plan().predicted_peak_bytes);
+  EXPECT_TRUE(region.last_step().followed_plan);
+}
+
+// Kernels of another device may round otherwise, so what was verified on one holds on no other.
+TEST_F(Device, PlanOfAnotherDeviceIsNotFollowed) {
+  Region region({.policy = "drop_all"});
+  const auto step_with = [&](const at::Tensor& input) {
+    const auto x = input.detach().requires_grad_();
+    region.run([&] { return x.exp().sin(); }).sum().backward();
+    return region.last_step();
+  };
+  const auto on_cpu = torch::randn({8});
+  step_with(on_cpu);
+  EXPECT_TRUE(step_with(on_cpu).followed_plan);
+  EXPECT_TRUE(step_with(on_device(on_cpu)).profiled);
+  EXPECT_TRUE(step_with(on_device(on_cpu)).followed_plan);
+  EXPECT_EQ(region.num_plans(), 2);
 }
 
 TEST_F(Device, StepsAreTheSame) {
