@@ -50,11 +50,12 @@ Json columns_of(const std::vector<Op>& ops) {
   Json columns;
   for (const auto* name :
        {"name", "stage", "inputs", "outputs", "forward_seconds", "replay_seconds", "flops",
-        "bytes_moved", "transient_bytes", "by_kernel", "joins", "joined_seconds"}) {
+        "bytes_moved", "transient_bytes", "is_part", "by_kernel", "joins", "joined_seconds"}) {
     columns[name] = Json::array();
   }
   for (const auto& [name, stage, inputs, outputs, forward_seconds, replay_seconds, flops,
-                    bytes_moved, transient_bytes, by_kernel, joins, joined_seconds] : ops) {
+                    bytes_moved, transient_bytes, is_part, by_kernel, joins, joined_seconds] :
+       ops) {
     columns["name"].push_back(name);
     columns["stage"].push_back(stage);
     columns["inputs"].push_back(inputs);
@@ -64,6 +65,7 @@ Json columns_of(const std::vector<Op>& ops) {
     columns["flops"].push_back(flops);
     columns["bytes_moved"].push_back(bytes_moved);
     columns["transient_bytes"].push_back(transient_bytes);
+    columns["is_part"].push_back(is_part);
     columns["by_kernel"].push_back(by_kernel);
     columns["joins"].push_back(joins);
     columns["joined_seconds"].push_back(joined_seconds);
@@ -129,8 +131,9 @@ std::vector<Value> values_of(const Field& columns) {
 
 std::vector<Op> ops_of(const Field& columns, Index num_values) {
   std::vector<Op> ops(num_rows(
-      columns, {"name", "stage", "inputs", "outputs", "forward_seconds", "replay_seconds", "flops",
-                "bytes_moved", "transient_bytes", "by_kernel", "joins", "joined_seconds"}));
+      columns,
+      {"name", "stage", "inputs", "outputs", "forward_seconds", "replay_seconds", "flops",
+       "bytes_moved", "transient_bytes", "is_part", "by_kernel", "joins", "joined_seconds"}));
   for (std::size_t row = 0; row < ops.size(); ++row) {
     ops[row] = {.name = columns["name"][row].text(),
                 .stage = index_at(columns["stage"], row),
@@ -141,6 +144,7 @@ std::vector<Op> ops_of(const Field& columns, Index num_values) {
                 .flops = columns["flops"][row].amount(),
                 .bytes_moved = columns["bytes_moved"][row].amount(),
                 .transient_bytes = columns["transient_bytes"][row].whole(),
+                .is_part = columns["is_part"][row].flag(),
                 .by_kernel = columns["by_kernel"][row].flag(),
                 .joins = columns["joins"][row].flag(),
                 .joined_seconds = columns["joined_seconds"][row].amount()};

@@ -29,7 +29,7 @@ Words fingerprint(const BlockGraph& block) {
     append(words, op.outputs);
     words.insert(words.end(), {std::bit_cast<std::int64_t>(op.flops),
                                std::bit_cast<std::int64_t>(op.bytes_moved), op.transient_bytes,
-                               (op.by_kernel ? 1 : 0) + (op.joins ? 2 : 0)});
+                               (op.by_kernel ? 1 : 0) + (op.joins ? 2 : 0) + (op.is_part ? 4 : 0)});
   }
   for (const Event& e : block.graph.events) {
     const auto kind = static_cast<std::int64_t>(e.kind);

@@ -24,6 +24,10 @@ Logs& logs() {
   return *logs;
 }
 
+// Between two reads there are tens. A log that nobody reads, as its backward never comes, ends
+// here.
+constexpr std::size_t kMostReports = std::size_t{1} << 20;
+
 constinit std::atomic<int> num_logs{0};
 constinit std::atomic<void (*)()> begin_reports{nullptr};
 
@@ -70,6 +74,7 @@ void DeviceLog::add(const void* pointer, std::size_t bytes, bool freed) {
   const bool is_ours = by_recorder || torch::autograd::get_current_graph_task_id() >= 0;
   if (!is_ours && !freed) return;  // whoever frees it, it was ours if it was ever noted
   const std::lock_guard lock(mutex_);
+  if (reports_.size() == kMostReports) return;
   reports_.push_back(
       {pointer, static_cast<std::int64_t>(bytes), freed, tape::in_own_work(), by_recorder});
 }

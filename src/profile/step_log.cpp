@@ -288,12 +288,6 @@ void StepLog::resolve_versions(const Tape& tape) {
   }
 }
 
-std::int64_t StepLog::bytes_of_results(const tape::Op& op, const Tape& tape) {
-  std::int64_t bytes = 0;
-  for (const tape::Result& result : op.results) bytes += tape.values()[result.value].bytes;
-  return bytes;
-}
-
 void StepLog::add_ops(const Tape& tape) {
   for (std::size_t i = 0; i < graph_.ops.size(); ++i) {
     const tape::Op& recorded = tape.ops()[i];
@@ -302,9 +296,8 @@ void StepLog::add_ops(const Tape& tape) {
     for (const tape::Result& result : recorded.results) {
       op.outputs.push_back(result.value);
     }
+    op.is_part = recorded.substitute != nullptr;
     op.by_kernel = recorded.has_kernel();
-    // In forward a part is made by its call, whose other bytes are counted with the rest of it.
-    if (op.by_kernel && recorded.substitute) op.transient_bytes = bytes_of_results(recorded, tape);
     op.joins = recorded.variant.joins;
     op.joined_seconds = op.joins ? std::min(op.joined_seconds, op.replay_seconds) : 0;
   }

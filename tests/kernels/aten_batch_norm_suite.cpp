@@ -99,11 +99,12 @@ void expect_fitting_layer_norm(const Table& kernels, Stream stream, const torch:
                  .beta = data_of(beta)};
   const auto y = torch::empty_like(x);
   args.y = y.data_ptr();
-  const bool fits = std::any_of(kRoundings.begin(), kRoundings.end(), [&](Rounding rounding) {
+  const auto fits_in = [&, &expected = expected](Rounding rounding) {  // named for Clang 14
     args.rounding = rounding;
     kernels.layer_norm_apply(args, stream);
     return bool{same_bytes(y, expected)};
-  });
+  };
+  const bool fits = std::any_of(kRoundings.begin(), kRoundings.end(), fits_in);
   EXPECT_TRUE(fits) << x.scalar_type() << ", columns " << columns << ", gamma " << gamma.defined()
                     << ", beta " << beta.defined();
 }

@@ -204,7 +204,7 @@ TEST(CheckpointedSequential, ReportsNameEveryStage) {
 }
 
 TEST(CheckpointedSequential, RefusesAnEmptyModel) {
-  EXPECT_THROW(CheckpointedSequential(nn::Sequential()), c10::ValueError);
+  EXPECT_THROW(CheckpointedSequential{nn::Sequential()}, c10::ValueError);
 }
 
 }  // namespace

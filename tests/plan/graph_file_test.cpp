@@ -122,6 +122,7 @@ TEST(GraphFile, FuzzingBeginsWithAGraphThatHasEverything) {
   EXPECT_EQ(graph_text(saved), read_file("the test", path));
   EXPECT_TRUE(std::ranges::any_of(saved.graph.ops, &Op::joins));
   EXPECT_TRUE(std::ranges::any_of(saved.graph.ops, &Op::by_kernel));
+  EXPECT_TRUE(std::ranges::any_of(saved.graph.ops, &Op::is_part));
   EXPECT_TRUE(std::ranges::any_of(saved.graph.values, &Value::must_keep));
   EXPECT_TRUE(std::ranges::any_of(saved.graph.values, &Value::snapshot));
 }

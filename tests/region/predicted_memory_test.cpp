@@ -1,4 +1,7 @@
 // Conformance M1, M2, M3, M9, M10: what is predicted is what happens, to the byte.
+#include <algorithm>
+#include <limits>
+
 #include "gradrecomp/models/bert.h"
 #include "gradrecomp/models/resnet.h"
 #include "gradrecomp/plan/simulate.h"
@@ -20,6 +23,29 @@ TEST_F(PredictedMemory, M3AndM9PredictedPeakAndReplaysOfAResNetAreExact) {
 
 TEST_F(PredictedMemory, M3PredictedPeakIsExactWithoutPreallocatedGradients) {
   expect_predicted_peaks(models::resnet18(10), torch::randn({2, 3, 32, 32}), false);
+}
+
+// A NaN that a kernel makes is not LibTorch's NaN, so the part keeps its call.
+TEST_F(PredictedMemory, M3PredictedPeakIsExactWhereNoFormulaFitsAPart) {
+  const auto x = torch::full({16, 8}, std::numeric_limits<float>::quiet_NaN()).requires_grad_();
+  x.mutable_grad() = torch::zeros_like(x);
+  const auto weight = torch::randn({8});
+  const auto bias = torch::randn({8});
+  Region region({.policy = "keep_all"});
+  const auto step = [&] {
+    return peak_of([&] {
+      return region
+          .run([&] {
+            const auto held_until_the_end = torch::ones({4096});  // so that forward has the peak
+            return torch::layer_norm(x.exp(), {8}, weight, bias);
+          })
+          .sum();
+    });
+  };
+  step();
+  const auto& ops = region.graph().ops;
+  EXPECT_TRUE(std::ranges::any_of(ops, [](auto& op) { return op.is_part && !op.by_kernel; }));
+  EXPECT_EQ(step(), region.plan().predicted_peak_bytes);
 }
 
 TEST_F(PredictedMemory, M3AndM9PredictedPeakAndReplaysOfABertAreExact) {

@@ -58,6 +58,7 @@ class RandomGraph {
     next.name = "op" + std::to_string(op);
     next.stage = 2 * op < options_.num_ops ? 0 : 1;
     next.replay_seconds = next.forward_seconds = 1 + below(9);
+    next.is_part = op > 0 && chance(10);
     next.by_kernel = chance(20);
     next.flops = chance(50) ? 0 : 1 + below(9);
     next.bytes_moved = 1 + below(9);

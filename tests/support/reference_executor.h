@@ -108,7 +108,7 @@ class ReferenceExecutor {
       storage->owners = {Owner::program};
       if (graph_.values[u].snapshot) allocate(u, Owner::tape);
     }
-    peak(op.transient_bytes);
+    if (!op.is_part) peak(op.transient_bytes);
     for (const Index w : op.outputs) {
       if (graph_.values[w].overwrites < 0) allocate(w, Owner::program);
       const bool keepable = keep_[w] != 0 && graph_.values[w].overwritten_by < 0;

@@ -35,7 +35,8 @@ struct Op {
   double flops = 0;           ///< 1 multiply-add = 2; convolution, GEMM, attention and RNN only
   double bytes_moved = 0;     ///< tensor bytes read and written
   std::int64_t transient_bytes =
-      0;                   ///< most bytes live inside it above its start, outputs included
+      0;                 ///< most bytes live inside it above its start, outputs included
+  bool is_part = false;  ///< made by the call of the ops before it; in forward its bytes are theirs
   bool by_kernel = false;  ///< a replay is no such call, and needs no bytes but its outputs
   /// A replay writes the only output over the only one of the op right before it, where both are
   /// replayed and nothing else wants that: with no memory of its own, in `joined_seconds`.

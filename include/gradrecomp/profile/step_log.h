@@ -83,7 +83,6 @@ class GRADRECOMP_API StepLog final : public tape::Observer, public AllocationSin
   void add_block(const void* pointer, std::int64_t bytes, bool in_op);
   void drop_block(const void* pointer, bool own_work, bool in_op);
   void adopt(const tape::Tape& tape, const tape::Op& op, Span& remaining);
-  static std::int64_t bytes_of_results(const tape::Op& op, const tape::Tape& tape);
   void time_streams();
   double seconds_on_stream(const OnStream& span);
   double replay_seconds_on_stream();
