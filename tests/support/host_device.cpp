@@ -13,10 +13,16 @@
 #include <torch/library.h>
 #include <torch/torch.h>
 
+#include <algorithm>
+#include <array>
+#include <atomic>
 #include <chrono>
 #include <cstring>
 #include <mutex>
+#include <tuple>
 #include <unordered_map>
+#include <utility>
+#include <vector>
 
 #include "gradrecomp/profile/device_reports.h"
 
