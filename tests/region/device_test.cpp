@@ -45,6 +45,17 @@ Model moved(Model model) {
 
 at::Tensor images() { return on_device(torch::randn({2, 3, 32, 32})); }
 
+models::BertModel bert() {
+  return moved(models::BertModel(models::BertOptions{.vocab_size = 50,
+                                                     .hidden_size = 32,
+                                                     .num_layers = 2,
+                                                     .num_heads = 2,
+                                                     .intermediate_size = 64,
+                                                     .max_positions = 32}));
+}
+
+at::Tensor tokens() { return on_device(torch::randint(0, 50, {2, 24})); }
+
 nn::Sequential convolutions() {
   return moved(nn::Sequential(nn::Conv2d(3, 8, 3), nn::ReLU(nn::ReLUOptions(true)),
                               nn::Conv2d(8, 8, 3), nn::Dropout(0.3), nn::GELU(), nn::Flatten(),
@@ -71,14 +82,7 @@ TEST_F(Device, M3AndM9PredictedPeakAndReplaysAreExactWithKernels) {
 }
 
 TEST_F(Device, M3AndM9PredictedPeakAndReplaysOfABertAreExact) {
-  const models::BertOptions options{.vocab_size = 50,
-                                    .hidden_size = 32,
-                                    .num_layers = 2,
-                                    .num_heads = 2,
-                                    .intermediate_size = 64,
-                                    .max_positions = 32};
-  expect_predicted_peaks(moved(models::BertModel(options)),
-                         on_device(torch::randint(0, 50, {2, 24})), true);
+  expect_predicted_peaks(bert(), tokens(), true);
 }
 
 TEST_F(Device, M3OffloadedValuesTakeNoMemoryOfIt) {
@@ -154,6 +158,21 @@ TEST_F(Device, StepsAreTheSameWithKernels) {
   expect_same_step([](const Wrap& wrap) {
     auto model = convolutions();
     one(wrap)([&] { return model->forward(images()); }).exp().sum().backward();
+    return gradients(*model);
+  });
+}
+
+TEST_F(Device, StepsOfABertAreTheSameWithKernels) {
+  const KernelsOfDevice kernels(kernels::table(c10::kCPU));
+  expect_same_step([](const Wrap& wrap) {
+    auto model = bert();
+    for (int step = 0; step < 2; ++step) {
+      const auto forward = [&, x = tokens()]() mutable {
+        for (auto& stage : model->stages()) x = stage.forward(x);
+        return x;
+      };
+      one(wrap)(forward).pow(2).sum().backward();
+    }
     return gradients(*model);
   });
 }
