@@ -9,6 +9,18 @@
 
 namespace gradrecomp::program {
 
+namespace {
+
+void count_memory(const TrainingStep& step, ArmResult& result) {
+  const auto raise = [](std::int64_t& peak, std::int64_t bytes) { peak = std::max(peak, bytes); };
+  raise(result.measured_peak_bytes, step.measured_peak_bytes);
+  raise(result.total_peak_bytes, step.start_bytes + step.measured_peak_bytes);
+  raise(result.reserved_peak_bytes, step.memory.reserved.peak_bytes);
+  result.num_alloc_retries = step.memory.num_alloc_retries;
+}
+
+}  // namespace
+
 ArmRunner::ArmRunner(Workload& workload, const ArmRunnerOptions& options, Progress& progress)
     : workload_(workload), options_(options), progress_(progress), buffers_(workload.buffers()) {
   plain_.arm = "plain";
@@ -34,12 +46,7 @@ TrainingStep ArmRunner::plain_step() {
   auto result = step(nullptr, equal);
   plain_.bitwise_equal &= equal;
   ++plain_.num_steps;
-  plain_.measured_peak_bytes = std::max(plain_.measured_peak_bytes, result.measured_peak_bytes);
-  plain_.total_peak_bytes =
-      std::max(plain_.total_peak_bytes, result.start_bytes + result.measured_peak_bytes);
-  plain_.reserved_peak_bytes =
-      std::max(plain_.reserved_peak_bytes, result.memory.reserved.peak_bytes);
-  plain_.num_alloc_retries = result.memory.num_alloc_retries;
+  count_memory(result, plain_);
   plain_seconds_.push_back(result.seconds);
   return result;
 }
@@ -52,12 +59,7 @@ TrainingStep ArmRunner::arm_step(Region& region, ArmResult& result) {
   result.last_step = region.last_step();
   if (result.last_step.profiled) return done;
   result.followed_plan &= result.last_step.followed_plan;
-  result.measured_peak_bytes = std::max(result.measured_peak_bytes, done.measured_peak_bytes);
-  result.total_peak_bytes =
-      std::max(result.total_peak_bytes, done.start_bytes + done.measured_peak_bytes);
-  result.reserved_peak_bytes =
-      std::max(result.reserved_peak_bytes, done.memory.reserved.peak_bytes);
-  result.num_alloc_retries = done.memory.num_alloc_retries;
+  count_memory(done, result);
   return done;
 }
 

@@ -43,7 +43,7 @@ std::vector<std::int64_t> base_bytes(const Graph& graph) {
     std::int64_t peak = live;
     if (event.kind == EventKind::run_op) {
       const Op& op = graph.ops[event.id];
-      peak = live + (op.is_part ? 0 : op.transient_bytes);
+      peak = live + forward_transient_bytes(op);
       for (const Index v : op.outputs) {
         const Value& x = graph.values[v];
         if (x.overwrites >= 0) owned[x.overwrites] = 0;

@@ -24,13 +24,26 @@ const std::vector<std::string_view>& event_names() {
   return names;
 }
 
+const std::vector<std::string_view>& value_columns() {
+  static const std::vector<std::string_view> names{
+      "bytes", "producer", "overwrites", "overwritten_by", "must_keep", "snapshot", "saved"};
+  return names;
+}
+
+const std::vector<std::string_view>& op_columns() {
+  static const std::vector<std::string_view> names{
+      "name",           "stage", "inputs",        "outputs",         "forward_seconds",
+      "replay_seconds", "flops", "bytes_moved",   "transient_bytes", "is_part",
+      "by_kernel",      "joins", "joined_seconds"};
+  return names;
+}
+
 // Columns repeat no member's name a row, and are what data frames are made from. A member more in
 // Value, Op or Event does not compile here, so that none is forgotten.
 
 Json columns_of(const std::vector<Value>& values) {
   Json columns;
-  for (const auto* name :
-       {"bytes", "producer", "overwrites", "overwritten_by", "must_keep", "snapshot", "saved"}) {
+  for (const auto name : value_columns()) {
     columns[name] = Json::array();
   }
   for (const auto& [bytes, producer, overwrites, overwritten_by, must_keep, snapshot, saved] :
@@ -48,9 +61,7 @@ Json columns_of(const std::vector<Value>& values) {
 
 Json columns_of(const std::vector<Op>& ops) {
   Json columns;
-  for (const auto* name :
-       {"name", "stage", "inputs", "outputs", "forward_seconds", "replay_seconds", "flops",
-        "bytes_moved", "transient_bytes", "is_part", "by_kernel", "joins", "joined_seconds"}) {
+  for (const auto name : op_columns()) {
     columns[name] = Json::array();
   }
   for (const auto& [name, stage, inputs, outputs, forward_seconds, replay_seconds, flops,
@@ -115,8 +126,7 @@ Index index_at(const Field& column, std::size_t row) {
 }
 
 std::vector<Value> values_of(const Field& columns) {
-  std::vector<Value> values(num_rows(columns, {"bytes", "producer", "overwrites", "overwritten_by",
-                                               "must_keep", "snapshot", "saved"}));
+  std::vector<Value> values(num_rows(columns, value_columns()));
   for (std::size_t row = 0; row < values.size(); ++row) {
     values[row] = {.bytes = columns["bytes"][row].whole(),
                    .producer = index_at(columns["producer"], row),
@@ -130,10 +140,7 @@ std::vector<Value> values_of(const Field& columns) {
 }
 
 std::vector<Op> ops_of(const Field& columns, Index num_values) {
-  std::vector<Op> ops(num_rows(
-      columns,
-      {"name", "stage", "inputs", "outputs", "forward_seconds", "replay_seconds", "flops",
-       "bytes_moved", "transient_bytes", "is_part", "by_kernel", "joins", "joined_seconds"}));
+  std::vector<Op> ops(num_rows(columns, op_columns()));
   for (std::size_t row = 0; row < ops.size(); ++row) {
     ops[row] = {.name = columns["name"][row].text(),
                 .stage = index_at(columns["stage"], row),

@@ -73,7 +73,7 @@ Simulator::Simulator(const Graph& graph) : events_(graph.events) {
         {v.bytes, v.producer, v.overwrites, v.must_keep, v.snapshot, v.overwritten_by < 0});
   }
   for (const Op& op : graph.ops) {
-    OpFacts facts{.transient_bytes = op.is_part ? 0 : op.transient_bytes,
+    OpFacts facts{.transient_bytes = forward_transient_bytes(op),
                   .replay_seconds = op.replay_seconds,
                   .joined_seconds = op.joined_seconds,
                   .flops = op.flops,

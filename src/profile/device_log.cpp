@@ -53,7 +53,7 @@ void report_allocated(const void* pointer, std::size_t bytes) noexcept {
   report(pointer, bytes, false);
 }
 
-void report_freed(const void* pointer, std::size_t bytes) noexcept { report(pointer, bytes, true); }
+void report_freed(const void* pointer) noexcept { report(pointer, 0, true); }
 
 void register_device_reports(void (*begin)()) { begin_reports = begin; }
 

@@ -11,7 +11,7 @@ namespace gradrecomp::profile {
 /// What a device's allocator reported of one block.
 struct DeviceReport {
   const void* pointer = nullptr;
-  std::int64_t bytes = 0;
+  std::int64_t bytes = 0;    ///< 0 if freed
   bool freed = false;        ///< else allocated
   bool own_work = false;     ///< by GradRecomp itself
   bool by_recorder = false;  ///< on the thread that began the log

@@ -51,6 +51,12 @@ MemoryCounter counter_of(const c10::CachingAllocator::StatArray& stats) {
   return {all.current, all.peak, all.allocated};
 }
 
+MemoryCounter requested_of(const DeviceStats& stats, c10::Device device) {
+  auto counter = counter_of(stats.requested_bytes);
+  counter.peak_bytes = std::max(counter.peak_bytes, raised_peaks().of(device));
+  return counter;
+}
+
 std::int64_t exchange_peak(c10::Device device) {
   if (device.is_cpu()) return exchange_cpu_peak();
   const auto peak = memory_counter(device).peak_bytes;
@@ -64,16 +70,14 @@ std::int64_t exchange_peak(c10::Device device) {
 MemoryCounter memory_counter(c10::Device device) {
   if (device.is_cpu()) return cpu_counter();
   if (!in_use(device)) return {};
-  auto counter = counter_of(device_stats(device).requested_bytes);
-  counter.peak_bytes = std::max(counter.peak_bytes, raised_peaks().of(device));
-  return counter;
+  return requested_of(device_stats(device), device);
 }
 
 DeviceMemory device_memory(c10::Device device) {
   if (device.is_cpu()) return {cpu_counter(), cpu_counter(), cpu_counter()};
   if (!in_use(device)) return {};
   const auto stats = device_stats(device);
-  return {memory_counter(device), counter_of(stats.allocated_bytes),
+  return {requested_of(stats, device), counter_of(stats.allocated_bytes),
           counter_of(stats.reserved_bytes), stats.num_alloc_retries, stats.num_ooms};
 }
 

@@ -87,8 +87,8 @@ void StepLog::add_op(const Tape& tape, OpId id, double seconds) {
   plan::Op op;
   op.name = recorded.handle.schema().name();
   op.stage = recorded.stage;
-  // The seconds of a part are in those of its call.
-  op.forward_seconds = recorded.substitute == nullptr ? seconds : 0;
+  op.is_part = recorded.substitute != nullptr;
+  op.forward_seconds = op.is_part ? 0 : seconds;  // those of a part are in those of its call
   op.replay_seconds = seconds;
   on_stream_.push_back(recorded.stream ? OnStream{op_start_on_stream_, stream_clock_->now()}
                                        : OnStream{});
@@ -244,11 +244,7 @@ plan::Graph StepLog::finish(const Tape& tape, std::uint64_t signature) {
   time_streams();
   graph_.signature = signature;
   graph_.step_seconds = backward_seconds_;
-  for (std::size_t i = 0; i < graph_.ops.size(); ++i) {
-    // The seconds of a part are in those of its call.
-    const bool is_part = tape.ops()[i].substitute != nullptr;
-    graph_.step_seconds += is_part ? 0 : graph_.ops[i].replay_seconds;
-  }
+  for (const plan::Op& op : graph_.ops) graph_.step_seconds += op.is_part ? 0 : op.replay_seconds;
   if (graph_.stages.empty()) stage("region");
   resolve_versions(tape);
   add_ops(tape);
@@ -265,7 +261,7 @@ void StepLog::time_streams() {
     any = true;
     plan::Op& op = graph_.ops[i];
     const double seconds = seconds_on_stream(span);
-    if (op.forward_seconds > 0) op.forward_seconds = seconds;  // of parts it is 0
+    if (!op.is_part) op.forward_seconds = seconds;
     if (!span.is_replay_timed) op.replay_seconds = seconds;
   }
   if (any) backward_seconds_ = seconds_on_stream(backward_on_stream_) - replay_seconds_on_stream();
@@ -296,7 +292,6 @@ void StepLog::add_ops(const Tape& tape) {
     for (const tape::Result& result : recorded.results) {
       op.outputs.push_back(result.value);
     }
-    op.is_part = recorded.substitute != nullptr;
     op.by_kernel = recorded.has_kernel();
     op.joins = recorded.variant.joins;
     op.joined_seconds = op.joins ? std::min(op.joined_seconds, op.replay_seconds) : 0;

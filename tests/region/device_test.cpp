@@ -194,28 +194,30 @@ TEST_F(Device, ForwardOnASideStreamIsReplayedThere) {
   EXPECT_GT(region.last_step().num_replayed_ops, 0);
 }
 
+/// A step that drops everything, behind the one that was profiled.
+StepReport planned_step(const std::function<at::Tensor(const at::Tensor&)>& forward) {
+  const auto x = on_device(torch::randn({64})).requires_grad_();
+  Region region({.policy = "drop_all"});
+  for (int step = 0; step < 2; ++step) region.run([&] { return forward(x); }).sum().backward();
+  return region.last_step();
+}
+
+at::Tensor pointwise_ops(const at::Tensor& x) { return ((x * 2).relu_() + 1).relu().exp().sin(); }
+
 // As with CUDA where gradrecomp::cuda is not linked.
 TEST_F(Device, WithoutKernelsOpsAreReplayedByTheirCalls) {
   const WarningLog warnings;
-  const auto x = on_device(torch::randn({64})).requires_grad_();
-  Region region({.policy = "drop_all"});
-  for (int step = 0; step < 2; ++step) {
-    region.run([&] { return ((x * 2).relu_() + 1).relu().exp().sin(); }).sum().backward();
-  }
+  const StepReport step = planned_step(pointwise_ops);
   EXPECT_THAT(warnings.messages, IsEmpty());
-  EXPECT_EQ(region.last_step().num_replayed_ops, 5);
-  EXPECT_EQ(region.last_step().num_substituted_ops, 0);
+  EXPECT_EQ(step.num_replayed_ops, 5);
+  EXPECT_EQ(step.num_substituted_ops, 0);
 }
 
 TEST_F(Device, KernelsReplayWhatTheyCan) {
   const KernelsOfDevice kernels(kernels::table(c10::kCPU));
-  const auto x = on_device(torch::randn({64})).requires_grad_();
-  Region region({.policy = "drop_all"});
-  for (int step = 0; step < 2; ++step) {
-    region.run([&] { return ((x * 2).relu_() + 1).relu().exp().sin(); }).sum().backward();
-  }
-  EXPECT_EQ(region.last_step().num_replayed_ops, 5);
-  EXPECT_EQ(region.last_step().num_substituted_ops, 4);
+  const StepReport step = planned_step(pointwise_ops);
+  EXPECT_EQ(step.num_replayed_ops, 5);
+  EXPECT_EQ(step.num_substituted_ops, 4);
 }
 
 TEST_F(Device, KernelsThatFailAreNotUsed) {
@@ -225,15 +227,12 @@ TEST_F(Device, KernelsThatFailAreNotUsed) {
       }};
   const KernelsOfDevice kernels(&kFailing);
   const WarningLog warnings;
-  const auto x = on_device(torch::randn({64})).requires_grad_();
-  Region region({.policy = "drop_all"});
-  for (int step = 0; step < 2; ++step) {
-    region.run([&] { return ((x * 2).relu() + 1).exp().sin(); }).sum().backward();
-  }
+  const StepReport step =
+      planned_step([](const at::Tensor& x) { return ((x * 2).relu() + 1).exp().sin(); });
   EXPECT_THAT(warnings.text(), HasSubstr("replays aten::relu by its call, as its kernel failed"));
   EXPECT_THAT(warnings.text(), HasSubstr("no image for this card"));
-  EXPECT_EQ(region.last_step().num_replayed_ops, 4);
-  EXPECT_EQ(region.last_step().num_substituted_ops, 0);
+  EXPECT_EQ(step.num_replayed_ops, 4);
+  EXPECT_EQ(step.num_substituted_ops, 0);
 }
 
 TEST_F(Device, WhatOtherThreadsAllocateIsNotTheSteps) {

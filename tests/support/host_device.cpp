@@ -75,7 +75,7 @@ class HostDeviceAllocator final : public c10::DeviceAllocator {
     const std::lock_guard lock(mutex_);
     const auto entry = sizes_.find(pointer);
     count(static_cast<std::int64_t>(entry->second), -1);
-    profile::report_freed(pointer, entry->second);
+    profile::report_freed(pointer);
     sizes_.erase(entry);
     c10::free_cpu(pointer);
   }
