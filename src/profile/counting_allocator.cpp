@@ -17,19 +17,52 @@ namespace {
 std::atomic<std::int64_t> current_bytes{0};
 std::atomic<std::int64_t> peak_bytes{0};
 std::atomic<std::int64_t> total_bytes{0};
-thread_local std::vector<std::weak_ptr<AllocationSink>> allocation_sinks;
+// Tensors of static or thread duration are freed when the sinks of their thread may be gone. So
+// these are reached through a pointer, which lasts as long as the thread and is null by then.
+using Sinks = std::vector<std::weak_ptr<AllocationSink>>;
+constinit thread_local Sinks* present_sinks = nullptr;
 
-// The size of a block lies in front of it; one alignment unit, so that the block stays aligned.
+struct SinksOfThread {
+  SinksOfThread() { present_sinks = &sinks; }
+  ~SinksOfThread() { present_sinks = nullptr; }
+  Sinks sinks;
+};
+
+Sinks& sinks_of_thread() {
+  thread_local SinksOfThread of_thread;
+  return of_thread.sinks;
+}
+
+template <typename Visit>
+void for_each_sink(const Visit& visit) {
+  if (present_sinks == nullptr) return;
+  // By position, as a sink may let go of what adds another.
+  for (std::size_t i = 0; i < present_sinks->size(); ++i) {
+    if (const auto alive = (*present_sinks)[i].lock()) visit(*alive);
+  }
+}
+
+/// Lies in front of a block and tells it from those of the allocator that was there before, whose
+/// blocks may be given back through this one.
+struct Header {
+  std::size_t bytes = 0;
+  std::size_t mark = 0;
+};
+
+// One alignment unit, so that the block stays aligned.
 constexpr std::size_t kHeaderBytes = c10::gAlignment;
-static_assert(kHeaderBytes >= sizeof(std::size_t));
+static_assert(kHeaderBytes >= sizeof(Header));
+
+std::size_t mark_of(const void* block, std::size_t bytes) {
+  constexpr std::size_t kSeed = 0x9e3779b97f4a7c15u;
+  return (reinterpret_cast<std::size_t>(block) ^ bytes * kSeed) ^ kSeed;
+}
 
 void count(void* pointer, std::size_t bytes) {
   const auto size = static_cast<std::int64_t>(bytes);
   total_bytes += size;
   raise_cpu_peak(current_bytes += size);
-  for (const auto& sink : allocation_sinks) {
-    if (const auto alive = sink.lock()) alive->allocated(pointer, bytes);
-  }
+  for_each_sink([&](AllocationSink& sink) { sink.allocated(pointer, bytes); });
 }
 
 // Allocates from the allocator it found. DataPtr's get() == get_context(), as code that takes
@@ -41,7 +74,8 @@ class CountingAllocator final : public c10::Allocator {
   c10::DataPtr allocate(std::size_t bytes) override {
     if (bytes == 0) return {nullptr, nullptr, &CountingAllocator::free, c10::kCPU};
     auto* block = static_cast<char*>(base_->raw_allocate(bytes + kHeaderBytes));
-    std::memcpy(block, &bytes, sizeof(bytes));
+    const Header header{bytes, mark_of(block, bytes)};
+    std::memcpy(block, &header, sizeof(header));
     void* pointer = block + kHeaderBytes;
     count(pointer, bytes);
     return {pointer, pointer, &CountingAllocator::free, c10::kCPU};
@@ -63,12 +97,13 @@ CountingAllocator* installed = nullptr;
 void CountingAllocator::free(void* pointer) {
   if (pointer == nullptr) return;
   auto* block = static_cast<char*>(pointer) - kHeaderBytes;
-  std::size_t bytes = 0;
-  std::memcpy(&bytes, block, sizeof(bytes));
-  current_bytes -= static_cast<std::int64_t>(bytes);
-  for (const auto& sink : allocation_sinks) {
-    if (const auto alive = sink.lock()) alive->freed(pointer, bytes);
-  }
+  Header header;
+  std::memcpy(&header, block, sizeof(header));
+  if (header.mark != mark_of(block, header.bytes)) return installed->base_->raw_deallocate(pointer);
+  // The block may come back at once, as a plain one of the other allocator.
+  std::memset(block, 0, sizeof(header));
+  current_bytes -= static_cast<std::int64_t>(header.bytes);
+  for_each_sink([&](AllocationSink& sink) { sink.freed(pointer, header.bytes); });
   installed->base_->raw_deallocate(block);
 }
 
@@ -94,8 +129,9 @@ void raise_cpu_peak(std::int64_t bytes) noexcept {
 }
 
 void add_allocation_sink(std::weak_ptr<AllocationSink> sink) {
-  std::erase_if(allocation_sinks, [](const auto& other) { return other.expired(); });
-  allocation_sinks.push_back(std::move(sink));
+  Sinks& sinks = sinks_of_thread();
+  std::erase_if(sinks, [](const auto& other) { return other.expired(); });
+  sinks.push_back(std::move(sink));
 }
 
 }  // namespace gradrecomp::profile

@@ -57,21 +57,23 @@ void report_freed(const void* pointer) noexcept { report(pointer, 0, true); }
 
 void register_device_reports(void (*begin)()) { begin_reports = begin; }
 
-std::shared_ptr<DeviceLog> DeviceLog::begin() {
+std::shared_ptr<DeviceLog> DeviceLog::begin(const tape::Tape* tape) {
   have_devices_report();
-  auto log = std::make_shared<DeviceLog>();
+  auto log = std::make_shared<DeviceLog>(tape);
   const std::lock_guard lock(logs().mutex);
   std::erase_if(logs().all, [](const auto& other) { return other.expired(); });
   logs().all.push_back(log);
   return log;
 }
 
-DeviceLog::DeviceLog() { ++num_logs; }
+DeviceLog::DeviceLog(const tape::Tape* tape) : tape_(tape) { ++num_logs; }
 DeviceLog::~DeviceLog() { --num_logs; }
 
 void DeviceLog::add(const void* pointer, std::size_t bytes, bool freed) {
   const bool by_recorder = std::this_thread::get_id() == recorder_;
-  const bool is_ours = by_recorder || torch::autograd::get_current_graph_task_id() >= 0;
+  const tape::Tape* last = tape::touched_last();
+  const bool on_our_threads = by_recorder || torch::autograd::get_current_graph_task_id() >= 0;
+  const bool is_ours = on_our_threads && (last == nullptr || last == tape_);
   if (!is_ours && !freed) return;  // whoever frees it, it was ours if it was ever noted
   const std::lock_guard lock(mutex_);
   if (reports_.size() == kMostReports) return;

@@ -6,6 +6,10 @@
 #include <thread>
 #include <vector>
 
+namespace gradrecomp::tape {
+class Tape;
+}
+
 namespace gradrecomp::profile {
 
 /// What a device's allocator reported of one block.
@@ -33,9 +37,9 @@ struct DeviceReport {
 /// The reports of one step, until they are taken. Any number of threads.
 class DeviceLog {
  public:
-  /// Follows, from now on, what devices report.
-  static std::shared_ptr<DeviceLog> begin();
-  DeviceLog();
+  /// Follows, from now on, what devices report for the step of `tape`.
+  static std::shared_ptr<DeviceLog> begin(const tape::Tape* tape);
+  explicit DeviceLog(const tape::Tape* tape);
   ~DeviceLog();
   DeviceLog(const DeviceLog&) = delete;
   DeviceLog& operator=(const DeviceLog&) = delete;
@@ -45,6 +49,7 @@ class DeviceLog {
   std::vector<DeviceReport> take();
 
  private:
+  const tape::Tape* tape_;  // to compare with
   std::thread::id recorder_ = std::this_thread::get_id();
   std::mutex mutex_;
   std::vector<DeviceReport> reports_;

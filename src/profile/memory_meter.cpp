@@ -36,8 +36,8 @@ class RaisedPeaks {
 };
 
 RaisedPeaks& raised_peaks() {
-  static RaisedPeaks peaks;
-  return peaks;
+  static auto* peaks = new RaisedPeaks;  // for meters in programs that end
+  return *peaks;
 }
 
 bool in_use(c10::Device device) { return c10::getDeviceAllocator(device.type())->initialized(); }

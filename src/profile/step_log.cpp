@@ -4,6 +4,7 @@
 
 #include "device_log.h"
 #include "gradrecomp/profile/flops.h"
+#include "gradrecomp/tape/polite_lock.h"
 #include "stream_clock.h"
 
 namespace gradrecomp::profile {
@@ -13,14 +14,21 @@ using tape::OpId;
 using tape::Tape;
 using tape::ValueId;
 
-StepLog::StepLog() : stream_clock_(std::make_unique<StreamClock>()) {}
+StepLog::StepLog(const std::shared_ptr<const Tape>& tape)
+    : tape_(tape), tape_address_(tape.get()), stream_clock_(std::make_unique<StreamClock>()) {}
 StepLog::~StepLog() = default;
 
-std::shared_ptr<StepLog> StepLog::begin() {
-  std::shared_ptr<StepLog> log(new StepLog);
+std::shared_ptr<StepLog> StepLog::begin(const std::shared_ptr<const Tape>& tape) {
+  std::shared_ptr<StepLog> log(new StepLog(tape));
   add_allocation_sink(log);
-  log->device_log_ = DeviceLog::begin();
+  log->device_log_ = DeviceLog::begin(tape.get());
   return log;
+}
+
+// Several steps may be under way on one thread, each with a log or without.
+bool StepLog::is_of_another_step() const {
+  const Tape* last = tape::touched_last();
+  return last != nullptr && last != tape_address_;
 }
 
 void StepLog::Span::add(std::int64_t bytes) {
@@ -33,6 +41,23 @@ std::int32_t StepLog::stage(const std::string& name) {
   if (added) graph_.stages.push_back({name});
   return entry->second;
 }
+
+namespace {
+
+bool takes_over(const Tape& tape, ValueId next, ValueId value) {
+  return next >= 0 && tape.values()[next].overwrites == value;
+}
+
+/// The last value made in the memory of `value`.
+ValueId last_in_memory(const Tape& tape, ValueId value) {
+  for (ValueId next = tape.values()[value].overwritten_by; takes_over(tape, next, value);
+       next = tape.values()[value].overwritten_by) {
+    value = next;
+  }
+  return value;
+}
+
+}  // namespace
 
 void StepLog::flush() {
   if (outside_.net_bytes != 0 || outside_.peak_bytes != 0) {
@@ -47,7 +72,6 @@ void StepLog::mark(EventKind kind, ValueId id) {
 }
 
 void StepLog::op_begins(const Tape& tape) {
-  tape_ = tape.weak_from_this();
   look_for_deaths(tape);
   flush();
   inside_op_ = {};
@@ -139,33 +163,45 @@ void StepLog::sealed(const Tape& /*tape*/) {
 }
 
 void StepLog::demanded(const Tape& tape, ValueId value) {
-  const std::lock_guard lock(mutex_);
+  const auto lock = tape::lock_politely(mutex_);
+  add_backward_time();
   look_for_deaths(tape);
   mark(EventKind::demand, value);
 }
 
 void StepLog::replay_begins(const Tape& /*tape*/) {
-  const std::lock_guard lock(mutex_);
+  const auto lock = tape::lock_politely(mutex_);
   replays_on_stream_.push_back({.begin = stream_clock_->now()});
 }
 
 void StepLog::replay_ends(const Tape& /*tape*/) {
-  const std::lock_guard lock(mutex_);
+  const auto lock = tape::lock_politely(mutex_);
   if (!replays_on_stream_.empty()) replays_on_stream_.back().end = stream_clock_->now();
 }
 
 void StepLog::releases(const Tape& tape, ValueId value) {
-  const std::lock_guard lock(mutex_);
+  const auto lock = tape::lock_politely(mutex_);
+  add_backward_time();
   look_for_deaths(tape);
   mark(EventKind::release, value);
 }
 
+/// Adds what has passed since the last mark, if it was this step's.
+void StepLog::add_backward_time() {
+  const auto now = Clock::now();
+  const bool begun = last_mark_ != Clock::time_point();
+  if (begun && !is_of_another_step()) {
+    backward_seconds_ += std::chrono::duration<double>(now - last_mark_).count();
+  }
+  if (begun) last_mark_ = now;
+}
+
 void StepLog::allocated(const void* pointer, std::size_t bytes) {
-  if (tape::in_own_work()) return;
+  if (tape::in_own_work() || is_of_another_step()) return;
   const auto tape = tape_.lock();
   // The tape's lock first, as whoever calls us from the tape holds it.
   const auto backward_waits = tape ? tape->lock() : std::unique_lock<std::recursive_mutex>();
-  const std::lock_guard lock(mutex_);
+  const auto lock = tape::lock_politely(mutex_);
   if (finished_ || is_on_device_) return;
   // What the tape holds dies without a release of memory, so its death is seen only by looking.
   if (!in_op_ && tape) look_for_deaths(*tape);
@@ -173,13 +209,13 @@ void StepLog::allocated(const void* pointer, std::size_t bytes) {
 }
 
 void StepLog::freed(const void* pointer, std::size_t /*bytes*/) {
-  const std::lock_guard lock(mutex_);
+  const auto lock = tape::lock_politely(mutex_);
   if (finished_ || is_on_device_) return;
   drop_block(pointer, tape::in_own_work(), in_op_);
 }
 
 void StepLog::read_device_log() {
-  const std::lock_guard lock(mutex_);
+  const auto lock = tape::lock_politely(mutex_);
   if (finished_) return;
   const auto reports = device_log_->take();
   if (!is_on_device_) return;
@@ -225,21 +261,22 @@ void StepLog::add_replay_times(OpId first, const std::vector<tape::ReplayTimes>&
 }
 
 void StepLog::backward_begins(const Tape& tape) {
-  const std::lock_guard lock(mutex_);
-  backward_start_ = Clock::now();
+  const auto lock = tape::lock_politely(mutex_);
+  last_mark_ = Clock::now();
   backward_on_stream_.begin = stream_clock_->now();
   replays_on_stream_.clear();
   replay_seconds_before_backward_ = tape.replay_seconds();
 }
 
 plan::Graph StepLog::finish(const Tape& tape, std::uint64_t signature) {
-  const std::lock_guard lock(mutex_);
+  const auto lock = tape::lock_politely(mutex_);
   look_for_deaths(tape);
   flush();
   finished_ = true;
   device_log_.reset();
-  const double elapsed = std::chrono::duration<double>(Clock::now() - backward_start_).count();
-  backward_seconds_ = elapsed - (tape.replay_seconds() - replay_seconds_before_backward_);
+  add_backward_time();
+  backward_seconds_ -= tape.replay_seconds() - replay_seconds_before_backward_;
+  backward_seconds_ = std::max(backward_seconds_, 0.0);
   backward_on_stream_.end = stream_clock_->now();
   time_streams();
   graph_.signature = signature;
@@ -277,10 +314,13 @@ double StepLog::replay_seconds_on_stream() {
   return seconds;
 }
 
-// A handle means the last content of its storage, and so do the events.
+// A handle means the last content of its storage, and so do the events. What died is memory, of
+// which a storage that was resized has had several.
 void StepLog::resolve_versions(const Tape& tape) {
   for (plan::Event& event : graph_.events) {
-    if (event.kind != EventKind::run_op && event.id >= 0) event.id = tape.last_version(event.id);
+    if (event.kind == EventKind::run_op || event.id < 0) continue;
+    event.id = event.kind == EventKind::death ? last_in_memory(tape, event.id)
+                                              : tape.last_version(event.id);
   }
 }
 
@@ -299,14 +339,15 @@ void StepLog::add_ops(const Tape& tape) {
 }
 
 void StepLog::add_values(const Tape& tape) {
-  for (const tape::Value& recorded : tape.values()) {
+  for (ValueId id = 0; id < static_cast<ValueId>(tape.values().size()); ++id) {
+    const tape::Value& recorded = tape.values()[id];
     plan::Value& value = graph_.values.emplace_back();
-    // External memory costs the step nothing, but a snapshot of it does.
-    const bool overwritten = recorded.overwrites >= 0 || recorded.overwritten_by >= 0;
-    value.bytes = recorded.external && !overwritten ? 0 : recorded.bytes;
     value.producer = recorded.producer;
     value.overwrites = recorded.overwrites;
-    value.overwritten_by = recorded.overwritten_by;
+    if (takes_over(tape, recorded.overwritten_by, id)) value.overwritten_by = recorded.overwritten_by;
+    // External memory costs the step nothing, but a snapshot of it does.
+    const bool overwritten = value.overwrites >= 0 || value.overwritten_by >= 0;
+    value.bytes = recorded.external && !overwritten ? 0 : recorded.bytes;
     value.must_keep = recorded.must_keep && !recorded.lost;
     value.snapshot = recorded.snapshot;
   }

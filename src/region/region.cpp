@@ -8,49 +8,103 @@
 #include "step.h"
 
 namespace gradrecomp {
+namespace {
+
+/// Why code that is to be a step just runs; null if it does not.
+const char* reason_to_just_run() {
+  if (!c10::GradMode::is_enabled()) return "gradients are off, so nothing is saved";
+  if (Step::current() != nullptr) return "another region or checkpoint() around it covers it";
+  return nullptr;
+}
+
+OpenStep open_step(std::shared_ptr<Session> session) {
+  return OpenStep(std::make_unique<Step>(std::move(session)));
+}
+
+}  // namespace
+
+OpenStep::OpenStep(std::unique_ptr<Step> step) : step_(std::move(step)) {}
+OpenStep::~OpenStep() = default;
+OpenStep::OpenStep(OpenStep&& other) noexcept = default;
+OpenStep& OpenStep::operator=(OpenStep&& other) noexcept = default;
+
+void OpenStep::close() {
+  if (const auto step = std::exchange(step_, nullptr)) step->close();
+}
 
 Region::Region(Options options) : session_(std::make_shared<Session>(std::move(options))) {
   profile::install_cpu_counter();
 }
 
-bool Region::has_plan() const { return session_->active() != nullptr; }
+Session& Region::session() const {
+  TORCH_CHECK(session_ != nullptr,
+              "Region: this region was moved from, but must not be used then. Use the one that it "
+              "was moved to.");
+  return *session_;
+}
 
-const plan::Plan& Region::plan() const {
-  TORCH_CHECK(has_plan(),
+OpenStep Region::open() {
+  const char* reason = reason_to_just_run();
+  if (reason == nullptr) {
+    static_cast<void>(session());
+    return open_step(session_);
+  }
+  session().passed_over(reason);
+  return OpenStep(nullptr);
+}
+
+bool Region::has_plan() const { return session().active() != nullptr; }
+
+plan::Plan Region::plan() const {
+  const auto active = session().active();
+  TORCH_CHECK(active != nullptr,
               "Region::plan: the region has no plan, but must have one. Run a step and ",
               "its backward first.");
-  return session_->active()->plan;
+  return *active->plan;
 }
 
-const plan::Graph& Region::graph() const {
-  TORCH_CHECK(has_plan(),
+plan::Graph Region::graph() const {
+  const auto active = session().active();
+  TORCH_CHECK(active != nullptr,
               "Region::graph: the region has no profile, but must have one. Run a step ",
               "and its backward first.");
-  return session_->active()->graph;
+  return *active->graph;
 }
 
-const Options& Region::options() const { return session_->options(); }
+Options Region::options() const { return session().options(); }
 
-const StepReport& Region::last_step() const { return session_->report(); }
+StepReport Region::last_step() const { return session().report(); }
 
-std::int64_t Region::num_plans() const { return session_->num_plans(); }
+std::int64_t Region::num_plans() const { return session().num_plans(); }
 
 std::string Region::brief_report() const {
-  return has_plan() ? plan().brief_report() : "no plan yet: the next step is profiled";
+  const auto active = session().active();
+  const StepReport last = session().report();
+  std::string text = active ? active->plan->brief_report() : "no plan yet: the next step is profiled";
+  if (!last.reason.empty() && !last.profiled) text += "; the last step: " + last.reason;
+  return text;
 }
 
 std::string Region::full_report() const {
-  if (!has_plan()) return brief_report();
-  return brief_report() + "\n" + stage_table(graph(), plan());
+  const auto active = session().active();
+  if (!active) return brief_report();
+  return brief_report() + "\n" + stage_table(*active->graph, *active->plan);
 }
 
 void begin_stage(std::string_view name) {
   if (Step* step = Step::current()) step->begin_stage(name);
 }
 
-namespace detail {
+void note_write(const at::Tensor& tensor) {
+  TORCH_CHECK_VALUE(tensor.defined(),
+                    "note_write: tensor is undefined, but must be the one that is written. Pass "
+                    "that.");
+  if (tape::Recorder* recorder = tape::Recorder::current()) recorder->note_write(tensor);
+  if (!tensor.is_inference()) tensor.unsafeGetTensorImpl()->bump_version();
+}
 
-bool region_wanted() { return c10::GradMode::is_enabled() && Step::current() == nullptr; }
+OpenStep open_dropped() {
+  return reason_to_just_run() == nullptr ? open_step(nullptr) : OpenStep(nullptr);
+}
 
-}  // namespace detail
 }  // namespace gradrecomp

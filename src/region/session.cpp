@@ -3,26 +3,29 @@
 #include <c10/util/Exception.h>
 
 #include <algorithm>
+#include <bit>
 #include <stdexcept>
 #include <utility>
 
-#include "gradrecomp/plan/solver.h"
 #include "gradrecomp/profile/host_link.h"
 
 namespace gradrecomp {
 
 namespace {
 
+constexpr std::int64_t kManyUnplanned = 20;
+constexpr std::size_t kMostOrders = 4096;
+// Measurements outlive plans, so that sequences which come in turn are profiled once.
+constexpr std::size_t kMeasurementsAPlan = 16;
+
 // A step may do what the planner's model has no events for, such as a backward pass inside the
-// region. It then goes on under the safe plan, which is right for any step.
-bool can_be_planned(const plan::Graph& graph) {
+// region. Empty if it did not.
+std::string why_not_plannable(const plan::Graph& graph) {
   try {
     plan::validate(graph);
-    return true;
+    return {};
   } catch (const std::invalid_argument& error) {
-    TORCH_WARN("GradRecomp cannot plan this op sequence and drops stage by stage instead: ",
-               error.what());
-    return false;
+    return error.what();
   }
 }
 
@@ -42,18 +45,62 @@ tape::Offloads offloads_of(const plan::Plan& plan) {
   return std::make_shared<const tape::OffloadPlan>(std::move(offloads));
 }
 
+std::shared_ptr<const std::vector<std::uint8_t>> kept_by(const plan::Plan& plan,
+                                                         const plan::Graph& graph) {
+  auto keep = plan.keep;
+  for (std::size_t i = 0; i < keep.size(); ++i) {
+    if (graph.values[i].must_keep) keep[i] = tape::kKeepAsSource;
+  }
+  return std::make_shared<const std::vector<std::uint8_t>>(std::move(keep));
+}
+
+bool fits_graph(const plan::Graph& graph, const plan::Selection& selection) {
+  try {
+    static_cast<void>(plan::select(graph, selection));
+    return true;
+  } catch (const std::invalid_argument&) {
+    return false;
+  }
+}
+
+/// What of `selection` is found in `graph`.
+plan::Selection found_in(const plan::Graph& graph, const plan::Selection& selection) {
+  using Member = std::vector<std::string> plan::Selection::*;
+  plan::Selection found;
+  for (const Member member : {&plan::Selection::keep_stages, &plan::Selection::drop_stages,
+                              &plan::Selection::keep_ops, &plan::Selection::drop_ops,
+                              &plan::Selection::keep_types, &plan::Selection::drop_types}) {
+    for (const std::string& pattern : selection.*member) {
+      plan::Selection one;
+      (one.*member).push_back(pattern);
+      if (fits_graph(graph, one)) (found.*member).push_back(pattern);
+    }
+  }
+  return fits_graph(graph, found) ? found : plan::Selection{};
+}
+
 }  // namespace
 
 Session::Session(Options options) : options_(std::move(options)) { validate(options_); }
 
+std::shared_ptr<const KnownSequence> Session::active() const {
+  const std::lock_guard lock(mutex_);
+  return active_ && active_->plan ? active_ : nullptr;
+}
+
 std::int64_t Session::num_plans() const {
   const std::lock_guard lock(mutex_);
-  return static_cast<std::int64_t>(sequences_.size());
+  return std::ranges::count_if(sequences_, [](const Known& known) { return known->plan != nullptr; });
 }
 
 std::shared_ptr<const std::string> Session::plan_name() const {
   const std::lock_guard lock(mutex_);
   return active_ ? active_->name : nullptr;
+}
+
+StepReport Session::report() const {
+  const std::lock_guard lock(mutex_);
+  return report_;
 }
 
 bool Session::due_for_verification() const {
@@ -64,9 +111,12 @@ bool Session::due_for_verification() const {
 tape::Advice Session::begin_step() {
   const std::lock_guard lock(mutex_);
   report_ = {};
-  const bool profile = due_for_verification() || std::exchange(profile_next_, false);
+  const bool scheduled = schedule_.begin_step();
+  const bool profile = due_for_verification() || scheduled;
   ++num_steps_;
-  return active_ && !profile ? active_->advice : tape::Advice{};
+  if (profile) return {};
+  if (auto next = expected()) activate(std::move(next));
+  return active_ ? active_->advice : tape::Advice{};
 }
 
 tape::Advice Session::leave_plan(std::size_t call, std::uint64_t hash) {
@@ -82,17 +132,72 @@ tape::Advice Session::leave_plan(std::size_t call, std::uint64_t hash) {
   return {};
 }
 
-std::shared_ptr<profile::StepLog> Session::open_log() {
+void Session::passed_over(const char* reason) {
   const std::lock_guard lock(mutex_);
-  if (!open_log_.expired()) return nullptr;
-  auto log = profile::StepLog::begin();
-  open_log_ = log;
-  return log;
+  report_ = {.reason = reason};
 }
 
-void Session::closed(const StepReport& step) {
+// A region may run several sequences in turn, of which one begins like another.
+std::uint64_t Session::context() const { return std::rotl(signature_before_, 1) ^ last_signature_; }
+
+Session::Known Session::expected() const {
+  const auto next = next_.find(context());
+  if (next == next_.end()) return nullptr;
+  const auto known = std::ranges::find(sequences_, next->second, &KnownSequence::signature);
+  return known == sequences_.end() ? nullptr : *known;
+}
+
+void Session::note_order(std::uint64_t signature) {
+  if (next_.size() == kMostOrders) next_.clear();
+  next_[context()] = signature;
+  signature_before_ = std::exchange(last_signature_, signature);
+}
+
+void Session::closed(const StepReport& step, const Sequence& sequence) {
   const std::lock_guard lock(mutex_);
   report_ = step;
+  if (sequence.empty()) {
+    report_.reason = "it ran no operator";
+    return;
+  }
+  note_order(sequence.back());
+  const Known known = find(sequence);
+  if (step.followed_plan) {
+    schedule_.followed();
+    report_.reason = known ? known->why_safe : "";
+    report_.followed_plan = report_.reason.empty();
+  } else if (!step.profiled && known) {
+    activate(known);
+    report_.reason = "it began like another op sequence, whose plan it followed so far";
+  } else if (!step.profiled) {
+    schedule_.missed(sequence.back());
+    report_.reason = "its op sequence is new; it is profiled if it comes again";
+  }
+  warn_if_never_planned(report_);
+}
+
+void Session::warn_if_never_planned(const StepReport& step) {
+  num_unplanned_in_row_ = step.followed_plan ? 0 : num_unplanned_in_row_ + 1;
+  if (num_unplanned_in_row_ != kManyUnplanned) return;
+  TORCH_WARN("GradRecomp: a region has followed no plan for ", kManyUnplanned,
+             " steps. Of the last: ", step.reason,
+             ". Gradients are right, and some memory is saved, but no budget is kept.");
+}
+
+bool Session::wants_guarded(const Sequence& sequence) const {
+  const std::lock_guard lock(mutex_);
+  const Known known = find(sequence);
+  return known && !known->advice.guarded;
+}
+
+void Session::note_guarded(const Sequence& sequence, std::vector<tape::ValueId> values) {
+  const std::lock_guard lock(mutex_);
+  const Known known = find(sequence);
+  if (!known) return;
+  auto changed = std::make_shared<KnownSequence>(*known);
+  changed->advice.guarded =
+      std::make_shared<const std::vector<tape::ValueId>>(std::move(values));
+  replace(known, std::move(changed));
 }
 
 void Session::replayed(const tape::Tape& tape) {
@@ -103,46 +208,102 @@ void Session::replayed(const tape::Tape& tape) {
   report_.offloaded_bytes = tape.offloaded_bytes();
 }
 
-void Session::missed(const Sequence& sequence) {
-  const std::lock_guard lock(mutex_);
-  for (const auto& known : sequences_) {
-    if (*known->advice.sequence == sequence) {
-      activate(known);
-      return;
-    }
-  }
-  if (++num_misses_ <= kMaxMissesInRow) profile_next_ = true;
+Session::Known Session::find(const Sequence& sequence) const {
+  const auto known = std::ranges::find_if(
+      sequences_, [&](const Known& other) { return *other->advice.sequence == sequence; });
+  return known == sequences_.end() ? nullptr : *known;
+}
+
+// A sequence is profiled again where another was expected.
+bool Session::adds_nothing(const Known& before, const plan::Graph& graph) const {
+  return before && before->plan && options_.verify != Verify::every_n_steps &&
+         std::ranges::equal(before->graph->values, graph.values, {}, &plan::Value::must_keep,
+                            &plan::Value::must_keep);
 }
 
 void Session::learn(const Profiled& profiled, plan::Graph graph) {
-  const Sequence& sequence = profiled.sequence;
-  if (!can_be_planned(graph)) return;
-  auto planned = std::make_shared<PlannedSequence>();
-  planned->graph = std::move(graph);
-  planned->plan = make_plan(planned->graph, profiled.device);
-  planned->name = std::make_shared<const std::string>(planned->plan.brief_report());
-  auto keep = planned->plan.keep;
-  for (std::size_t i = 0; i < keep.size(); ++i) {
-    if (planned->graph.values[i].must_keep) keep[i] = tape::kKeepAsSource;
+  {
+    const std::lock_guard lock(mutex_);
+    schedule_.profiled(profiled.sequence.back());
+    const Known before = find(profiled.sequence);
+    if (adds_nothing(before, graph)) return activate(before);
   }
-  planned->advice.sequence = std::make_shared<const Sequence>(sequence);
-  planned->advice.keep = std::make_shared<const std::vector<std::uint8_t>>(std::move(keep));
-  planned->advice.sweeps = sweep_plans_of(planned->plan);
-  planned->advice.offloads = offloads_of(planned->plan);
-  planned->advice.variants = std::make_shared<const std::vector<tape::Variant>>(profiled.variants);
-
-  const std::lock_guard lock(mutex_);
-  num_misses_ = 0;
-  std::erase_if(sequences_, [&](const auto& known) { return *known->advice.sequence == sequence; });
-  if (std::ssize(sequences_) == options_.max_plans) sequences_.erase(sequences_.begin());
-  activate(std::move(planned));
+  if (const std::string why = why_not_plannable(graph); !why.empty()) {
+    return settle(profiled, std::move(graph), "it cannot be planned: " + why);
+  }
+  auto known = std::make_shared<KnownSequence>();
+  known->graph = std::make_shared<const plan::Graph>(std::move(graph));
+  known->device = profiled.device;
+  known->advice.sequence = std::make_shared<const Sequence>(profiled.sequence);
+  known->advice.variants =
+      std::make_shared<const std::vector<tape::Variant>>(profiled.variants);
+  plan_for(*known);
+  remember(std::move(known));
 }
 
-// The loops above end when they call this, so it may change what they run over.
-void Session::activate(std::shared_ptr<const PlannedSequence> known) {
+void Session::settle(const Profiled& profiled, plan::Graph graph, const std::string& why) {
+  auto known = std::make_shared<KnownSequence>();
+  known->why_safe = why;
+  known->graph = std::make_shared<const plan::Graph>(std::move(graph));
+  known->advice.sequence = std::make_shared<const Sequence>(profiled.sequence);
+  known->advice.keep = std::make_shared<const std::vector<std::uint8_t>>(profiled.kept);
+  remember(std::move(known));
+  const bool matters = std::ranges::any_of(profiled.kept, [](auto kept) { return kept != 0; });
+  if (!matters || warned_of_safe_.exchange(true)) return;
+  TORCH_WARN("GradRecomp goes on with an op sequence as its first step ran, dropping stage by ",
+             "stage: ", why);
+}
+
+void Session::plan_for(KnownSequence& known) {
+  const plan::Graph& graph = *known.graph;
+  known.plan = std::make_shared<const plan::Plan>(make_plan(graph, known.device));
+  known.name = std::make_shared<const std::string>(known.plan->brief_report());
+  known.advice.keep = kept_by(*known.plan, graph);
+  known.advice.sweeps = sweep_plans_of(*known.plan);
+  known.advice.offloads = offloads_of(*known.plan);
+  known.advice.guarded = nullptr;
+}
+
+void Session::remember(Known known) {
+  const std::lock_guard lock(mutex_);
+  if (const Known before = find(*known->advice.sequence)) std::erase(sequences_, before);
+  const auto most = kMeasurementsAPlan * static_cast<std::size_t>(options_.max_plans);
+  if (sequences_.size() >= most) sequences_.erase(sequences_.begin());
+  activate(std::move(known));
+}
+
+void Session::replace(const Known& known, Known by) {
+  if (active_ == known) active_ = by;
+  std::ranges::replace(sequences_, known, by);
+}
+
+// Loops over the sequences end when they call this, so it may change what they run over.
+void Session::activate(Known known) {
   std::erase(sequences_, known);
+  if (known->is_to_be_planned() && !known->plan) {
+    auto planned = std::make_shared<KnownSequence>(*known);
+    plan_for(*planned);
+    known = std::move(planned);
+  }
   sequences_.push_back(known);
   active_ = std::move(known);
+  forget_plans();
+}
+
+// Of the sequences that were followed longest ago.
+void Session::forget_plans() {
+  auto excess = num_plans() - options_.max_plans;
+  for (Known& known : sequences_) {
+    if (excess <= 0) return;
+    if (!known->plan) continue;
+    auto forgotten = std::make_shared<KnownSequence>(*known);
+    forgotten->plan = nullptr;
+    forgotten->advice.keep = nullptr;
+    forgotten->advice.sweeps = nullptr;
+    forgotten->advice.offloads = nullptr;
+    known = std::move(forgotten);
+    --excess;
+  }
 }
 
 plan::Plan Session::make_plan(const plan::Graph& graph, c10::Device device) {
@@ -157,6 +318,23 @@ plan::Plan Session::make_plan(const plan::Graph& graph, c10::Device device) {
     request.max_peak_bytes = options_.max_peak_bytes;
   } else {
     request.max_overhead = options_.max_overhead.value_or(0.05);
+  }
+  return plan_with_selection(graph, std::move(request));
+}
+
+// What the first sequence does not have is misspelled. Later ones, in the middle of training, may
+// just do without.
+plan::Plan Session::plan_with_selection(const plan::Graph& graph, plan::Request request) {
+  const bool is_first = [&] {
+    const std::lock_guard lock(mutex_);
+    return sequences_.empty();
+  }();
+  if (!is_first && !fits_graph(graph, request.selection)) {
+    request.selection = found_in(graph, request.selection);
+    if (!warned_of_selection_.exchange(true)) {
+      TORCH_WARN("GradRecomp: Options::selection names stages, ops or layer types that a later op "
+                 "sequence does not have. It is planned by those that it has.");
+    }
   }
   return plan::make_plan(graph, request);
 }

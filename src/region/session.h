@@ -5,25 +5,33 @@
 #include <memory>
 #include <mutex>
 #include <string>
+#include <unordered_map>
 #include <vector>
 
 #include "gradrecomp/plan/graph.h"
 #include "gradrecomp/plan/plan.h"
+#include "gradrecomp/plan/solver.h"
 #include "gradrecomp/profile/step_log.h"
 #include "gradrecomp/region/region.h"
 #include "gradrecomp/tape/recorder.h"
+#include "profile_schedule.h"
 
 namespace gradrecomp {
 
 /// Everything known of one op sequence.
-struct PlannedSequence {
+struct KnownSequence {
   tape::Advice advice;  ///< shared with the recorders that follow it
-  plan::Graph graph;
-  plan::Plan plan;
+  std::shared_ptr<const plan::Graph> graph;
+  std::shared_ptr<const plan::Plan> plan;   ///< null: none was made, or it was forgotten
+  c10::Device device = c10::kCPU;           ///< that its ops ran on
   std::shared_ptr<const std::string> name;  ///< of the plan, for messages
+  std::string why_safe;  ///< why it goes by what its first step kept; empty if by a plan
+
+  [[nodiscard]] std::uint64_t signature() const { return advice.sequence->back(); }
+  [[nodiscard]] bool is_to_be_planned() const { return why_safe.empty(); }
 };
 
-/// What a region remembers between steps: its options and the plans of the sequences it has seen.
+/// What a region remembers between steps: its options and the op sequences it has seen.
 ///
 /// Threads: steps begin on one thread; what backward learns may come from another.
 class Session {
@@ -34,55 +42,76 @@ class Session {
   struct Profiled {
     const Sequence& sequence;
     std::vector<tape::Variant> variants;
-    c10::Device device;  ///< that its ops ran on
+    std::vector<std::uint8_t> kept;  ///< what the step itself kept, as an advice does
+    c10::Device device;              ///< that its ops ran on
   };
 
   explicit Session(Options options);
 
   [[nodiscard]] const Options& options() const { return options_; }
-  [[nodiscard]] const PlannedSequence* active() const { return active_.get(); }
+  /// The planned sequence that the last step followed, or that its backward made; null: none.
+  [[nodiscard]] std::shared_ptr<const KnownSequence> active() const;
   [[nodiscard]] std::int64_t num_plans() const;
   /// What to call the plan that is followed, in messages; null if there is none.
   [[nodiscard]] std::shared_ptr<const std::string> plan_name() const;
-  [[nodiscard]] const StepReport& report() const { return report_; }
+  [[nodiscard]] StepReport report() const;
 
   /// Advice to begin a step with; none if the step is to be profiled.
   tape::Advice begin_step();
   /// Advice for a step that left its plan at `call`, or none if no known sequence goes on so.
   tape::Advice leave_plan(std::size_t call, std::uint64_t hash);
-  /// A log for a step that is to be profiled, or null while another is under way.
-  std::shared_ptr<profile::StepLog> open_log();
+  /// Notes that code which was to be a step just ran.
+  void passed_over(const char* reason);
   /// Notes what a step was when its region closed.
-  void closed(const StepReport& step);
+  void closed(const StepReport& step, const Sequence& sequence);
+  /// Whether nobody has said yet which values of the sequence replays depend on.
+  [[nodiscard]] bool wants_guarded(const Sequence& sequence) const;
+  void note_guarded(const Sequence& sequence, std::vector<tape::ValueId> values);
   /// Notes what a backward pass replayed.
   void replayed(const tape::Tape& tape);
-  /// Notes a sequence that ended without a plan of its own.
-  void missed(const Sequence& sequence);
   /// Plans for a profiled sequence.
+  /// Throws: what Options::selection or Options::plan have wrong, for the first sequence.
   void learn(const Profiled& profiled, plan::Graph graph);
+  /// Makes the sequence one that goes on as it was run, for lack of anything to plan.
+  void settle(const Profiled& profiled, plan::Graph graph, const std::string& why);
   /// Without verification nobody would know which substitutes give equal bits.
   [[nodiscard]] bool has_substitutes() const { return options_.substitutes && verifies(); }
   [[nodiscard]] bool verifies() const { return options_.verify != Verify::never; }
 
  private:
+  using Known = std::shared_ptr<const KnownSequence>;
+
   [[nodiscard]] bool due_for_verification() const;
-  void activate(std::shared_ptr<const PlannedSequence> known);
+  [[nodiscard]] Known find(const Sequence& sequence) const;
+  [[nodiscard]] Known expected() const;
+  [[nodiscard]] std::uint64_t context() const;
+  void activate(Known known);
+  void replace(const Known& known, Known by);
+  void remember(Known known);
+  void forget_plans();
+  void plan_for(KnownSequence& known);
+  void note_order(std::uint64_t signature);
+  void warn_if_never_planned(const StepReport& step);
+  [[nodiscard]] bool adds_nothing(const Known& before, const plan::Graph& graph) const;
   [[nodiscard]] plan::Plan make_plan(const plan::Graph& graph, c10::Device device);
+  [[nodiscard]] plan::Plan plan_with_selection(const plan::Graph& graph, plan::Request request);
   [[nodiscard]] bool fits(const plan::Plan& given, const plan::Graph& graph);
   [[nodiscard]] plan::Plan given_plan(const plan::Graph& graph) const;
 
-  static constexpr std::int64_t kMaxMissesInRow = 4;  // then sequences are taken for ever-changing
-
   Options options_;
-  mutable std::mutex mutex_;
+  mutable std::recursive_mutex mutex_;  // plans that were forgotten are made again under it
   StepReport report_;
-  std::vector<std::shared_ptr<const PlannedSequence>> sequences_;  ///< the last followed last
-  std::shared_ptr<const PlannedSequence> active_;
-  std::weak_ptr<profile::StepLog> open_log_;
+  std::vector<Known> sequences_;  // the last followed last
+  Known active_;
+  ProfileSchedule schedule_;
+  std::unordered_map<std::uint64_t, std::uint64_t> next_;  // signature after the last two
+  std::uint64_t last_signature_ = 0;
+  std::uint64_t signature_before_ = 0;
   std::int64_t num_steps_ = 0;
-  std::int64_t num_misses_ = 0;
-  bool profile_next_ = false;
+  std::int64_t num_unplanned_in_row_ = 0;
   std::atomic<bool> warned_of_signature_ = false;
+  std::atomic<bool> warned_of_selection_ = false;
+  std::atomic<bool> warned_of_safe_ = false;
 };
 
 }  // namespace gradrecomp

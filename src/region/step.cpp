@@ -1,12 +1,13 @@
 #include "step.h"
 
-#include <ATen/SequenceNumber.h>
 #include <c10/util/Exception.h>
 
+#include <algorithm>
 #include <string>
 #include <utility>
 
-#include "closing.h"
+#include "closed_step.h"
+#include "gradrecomp/tape/observer.h"
 
 namespace gradrecomp {
 namespace {
@@ -14,17 +15,31 @@ namespace {
 thread_local Step* current_step = nullptr;
 
 tape::Advice drop_everything() {
-  static const auto nothing = std::make_shared<const std::vector<std::uint8_t>>();
-  return {nullptr, nothing};
+  static const auto* nothing =
+      new auto(std::make_shared<const std::vector<std::uint8_t>>());  // for programs that end
+  return {nullptr, *nothing};
+}
+
+/// What the tape holds as it is sealed, as an advice says it.
+std::vector<std::uint8_t> kept_by(const tape::Tape& tape) {
+  std::vector<std::uint8_t> kept;
+  for (const tape::Value& value : tape.values()) {
+    const bool is_kept = value.hold == tape::Hold::kept || value.hold == tape::Hold::offloaded;
+    kept.push_back(value.must_keep ? tape::kKeepAsSource : (is_kept ? 1 : 0));
+  }
+  return kept;
+}
+
+bool saves_anything(const tape::Tape& tape) {
+  return std::ranges::any_of(tape.values(), [](const auto& value) { return value.num_handles > 0; });
 }
 
 }  // namespace
 
 Step::Step(std::shared_ptr<Session> session)
-    : session_(std::move(session)),
-      tape_(std::make_shared<tape::Tape>()),
-      first_node_(at::sequence_number::peek()),
-      outer_(current_step) {
+    : session_(std::move(session)), tape_(std::make_shared<tape::Tape>()) {
+  tape::touch(tape_.get());
+  if (session_) tape_->guard(session_->options().guard);
   const tape::Advice advice = session_ ? session_->begin_step() : drop_everything();
   if (advice.keep == nullptr) begin_profile();
   name_plan(advice);
@@ -41,14 +56,19 @@ Step::Step(std::shared_ptr<Session> session)
   current_step = this;
 }
 
-Step::~Step() { current_step = outer_; }
+Step::~Step() {
+  if (current_step == this) current_step = nullptr;
+}
 
 Step* Step::current() noexcept { return current_step; }
 
 void Step::begin_profile() {
-  log_ = session_->open_log();
+  log_ = profile::StepLog::begin(tape_);
   tape_->observe(log_);
-  if (!log_) return;
+  // What is verified is also compared whole.
+  if (session_->verifies() && session_->options().guard != tape::Guard::off) {
+    tape_->guard(tape::Guard::whole);
+  }
   // Autograd saves an op's inputs before the op is seen, also those of the very first.
   for (tape::ValueId id = 0; id < static_cast<tape::ValueId>(tape_->values().size()); ++id) {
     for (int i = 0; i < tape_->values()[id].num_handles; ++i) log_->saved(*tape_, id);
@@ -82,60 +102,43 @@ void Step::close_window() {
   if (log_) log_->add_replay_times(first, times);
 }
 
-void Step::close(const std::vector<at::Tensor*>& outputs) {
+void Step::close() {
+  TORCH_CHECK(current_step == this,
+              "OpenStep::close: the step is closed on another thread than it was opened on, but "
+              "must be closed there. Move the code between to one thread.");
   stage_range_.reset();
   if (recorder_->in_window_mode()) close_window();
-  auto closed = std::make_shared<ClosedStep>();
-  closed->session = session_;
-  closed->tape = tape_;
-  closed->log = log_;
-  closed->sequence = recorder_->sequence();
+  const Session::Sequence sequence = recorder_->sequence();
   const bool planned = recorder_->follows_plan_to_the_end();
   recorder_.reset();
+  current_step = nullptr;
   if (log_) log_->look_for_deaths(*tape_);
+  auto kept = log_ ? kept_by(*tape_) : std::vector<std::uint8_t>();
+  const bool saves = saves_anything(*tape_);
   tape_->seal();
-  if (session_) {
-    session_->closed({.profiled = log_ != nullptr,
-                      .followed_plan = planned,
-                      .num_ops = static_cast<std::int64_t>(tape_->ops().size())});
-    if (!planned && !log_) session_->missed(closed->sequence);
+  if (session_) tell_session(sequence, planned);
+  if (session_ && log_ && !saves && !sequence.empty()) {
+    session_->settle({sequence, {}, std::move(kept), tape_->device()}, {},
+                     "nothing in it is saved for backward");
+    return;
   }
-  close_outputs(outputs, closed, first_node_);
+  if (log_ == nullptr || !sequence.empty()) {
+    tape_->at_backward(
+        [step = std::make_shared<ClosedStep>(session_, log_, sequence, std::move(kept))](
+            tape::Tape& tape) { step->backward_begins(tape); });
+  }
 }
 
-// Several threads may run backward through one step, so both hold its tape's lock.
-bool ClosedStep::backward_begins(int graph_task) {
-  const auto lock = tape->lock();
-  if (std::exchange(last_graph_task, graph_task) == graph_task) return false;
-  if (log) log->backward_begins(*tape);
-  return true;
+void Step::tell_session(const Session::Sequence& sequence, bool planned) {
+  const char* const why = "it was profiled, to plan for those that follow";
+  session_->closed({.profiled = log_ != nullptr,
+                    .followed_plan = planned,
+                    .reason = log_ ? why : "",
+                    .num_ops = static_cast<std::int64_t>(tape_->ops().size())},
+                   sequence);
+  if (planned && session_->wants_guarded(sequence)) {
+    session_->note_guarded(sequence, tape_->external_values_that_replays_read());
+  }
 }
 
-void ClosedStep::backward_ends() {
-  auto lock = tape->lock();
-  tape->drop_cached();
-  if (!session) return;
-  session->replayed(*tape);
-  const auto finished = std::exchange(log, nullptr);
-  if (!finished) return;
-  const std::uint64_t signature = sequence.empty() ? 0 : sequence.back();
-  auto graph = finished->finish(*tape, signature);
-  std::vector<tape::Variant> variants = tape->variants();
-  const c10::Device device = tape->device();
-  tape->observe(nullptr);
-  lock.unlock();
-  session->learn({sequence, std::move(variants), device}, std::move(graph));
-}
-
-namespace detail {
-
-std::unique_ptr<Step, void (*)(Step*)> open_step(const std::shared_ptr<Session>& session) {
-  return {new Step(session), [](Step* step) { delete step; }};
-}
-
-std::unique_ptr<Step, void (*)(Step*)> open_dropping_step() { return open_step(nullptr); }
-
-void close_step(Step& step, const std::vector<at::Tensor*>& outputs) { step.close(outputs); }
-
-}  // namespace detail
 }  // namespace gradrecomp

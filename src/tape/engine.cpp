@@ -55,8 +55,9 @@ class RecordingEngine final : public Engine {
   }
 
   std::unique_ptr<torch::autograd::SavedVariableHooks> get_default_saved_variable_hooks() override {
-    if (Recorder::current() != nullptr) return std::make_unique<Handle>();
-    return base_.get_default_saved_variable_hooks();
+    // What the program does with what autograd saves goes first, as in plain training.
+    if (auto theirs = base_.get_default_saved_variable_hooks()) return theirs;
+    return Recorder::current() != nullptr ? std::make_unique<Handle>() : nullptr;
   }
 
  private:
@@ -65,9 +66,10 @@ class RecordingEngine final : public Engine {
 
 Engine* base_engine = nullptr;
 
+// Never destroyed, like all that a graph may need which the program frees as it ends.
 Engine& recording_engine() {
-  static RecordingEngine engine(*base_engine);
-  return engine;
+  static auto* engine = new RecordingEngine(*base_engine);
+  return *engine;
 }
 
 void register_fallback() {
@@ -75,8 +77,17 @@ void register_fallback() {
   TORCH_CHECK(!taken,
               "gradrecomp::Region: dispatch key Fake is taken by another library, but must ",
               "be free for the recorder. Do not load that library (torchdistx?) in this process.");
-  static torch::Library library(torch::Library::IMPL, "_", kKey, __FILE__, __LINE__);
-  library.fallback(torch::CppFunction::makeFromBoxedFunction<&record_fallback>());
+  static auto* library = new torch::Library(torch::Library::IMPL, "_", kKey, __FILE__, __LINE__);
+  library->fallback(torch::CppFunction::makeFromBoxedFunction<&record_fallback>());
+}
+
+// What is put on a tape for a write that no operator made. It does nothing.
+void register_unseen_write() {
+  static auto* library =
+      new torch::Library(torch::Library::FRAGMENT, "gradrecomp", std::nullopt, __FILE__, __LINE__);
+  library->def("unseen_write(Tensor(a!) memory) -> ()");
+  library->impl("unseen_write", c10::DispatchKey::CompositeExplicitAutograd,
+                [](const at::Tensor& /*memory*/) {});
 }
 
 }  // namespace
@@ -85,6 +96,7 @@ void install() {
   static std::once_flag once;
   std::call_once(once, [] {
     register_fallback();
+    register_unseen_write();
     base_engine = &Engine::get_default_engine();
     torch::autograd::set_default_engine_stub(&recording_engine);
   });
@@ -93,6 +105,12 @@ void install() {
       "gradrecomp::Region: autograd's engine was replaced after the first region, but must ",
       "be GradRecomp's, which passes all on to the one it found. Load the other library, ",
       "or the torch module of Python, before the first region runs.");
+}
+
+const c10::OperatorHandle& unseen_write() {
+  static const auto op =
+      c10::Dispatcher::singleton().findSchemaOrThrow("gradrecomp::unseen_write", "");
+  return op;
 }
 
 }  // namespace gradrecomp::tape

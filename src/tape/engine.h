@@ -1,9 +1,14 @@
 #pragma once
 
+#include <ATen/core/dispatch/Dispatcher.h>
+
 namespace gradrecomp::tape {
 
 /// Registers the recorder with the dispatcher and with autograd; does nothing the second time.
 /// Throws: c10::Error if another library took the dispatch key, or autograd's engine after us.
 void install();
+
+/// The operator that stands on a tape for a write that none made.
+const c10::OperatorHandle& unseen_write();
 
 }  // namespace gradrecomp::tape

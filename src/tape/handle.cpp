@@ -1,8 +1,10 @@
 #include "gradrecomp/tape/handle.h"
 
 #include <c10/util/Exception.h>
+#include <torch/csrc/autograd/graph_task.h>
 
 #include "gradrecomp/tape/recorder.h"
+#include "plain_memory.h"
 
 namespace gradrecomp::tape {
 
@@ -11,22 +13,28 @@ Handle::~Handle() {
 }
 
 void Handle::call_pack_hook(const at::Tensor& tensor) {
+  if (!tensor.defined()) return;
+  if (!tensor.is_inference()) {
+    version_counter_ = tensor.unsafeGetTensorImpl()->version_counter();
+    saved_version_ = version_counter_.current_version();
+  }
   Recorder* recorder = Recorder::current();
-  if (recorder == nullptr || !tensor.defined() || !tensor.has_storage()) {
-    untracked_ = tensor;
+  if (recorder == nullptr || !is_plain(tensor)) {
+    // A result must not hold the node that saves it, whose hook this is.
+    untracked_ = tensor.is_leaf() ? tensor : tensor.tensor_data();
     return;
   }
   value_ = recorder->save(tensor);
   tape_ = recorder->tape();
   geometry_ = Geometry(tensor);
-  if (tensor.is_inference()) return;
-  version_counter_ = tensor.unsafeGetTensorImpl()->version_counter();
-  saved_version_ = version_counter_.current_version();
+  if (tape_->values()[value_].external) original_ = tensor.getIntrusivePtr();
 }
 
 at::Tensor Handle::call_unpack_hook() {
-  if (!tape_) return untracked_;
   check_version();
+  if (!tape_) return untracked_;
+  tape_->asked_by(torch::autograd::get_current_graph_task_id());
+  if (auto replaced = present_original(); replaced.defined()) return replaced;
   try {
     return geometry_.over(tape_->materialize(value_));
   } catch (c10::Error& error) {  // out of memory, more often than not
@@ -35,16 +43,27 @@ at::Tensor Handle::call_unpack_hook() {
   }
 }
 
+// Of what it did not make, autograd saves the tensor itself. Where that has been given other memory
+// since (by set_data() and the like), plain training goes on with that.
+at::Tensor Handle::present_original() const {
+  const auto impl = original_.lock();
+  if (!impl) return {};
+  const at::Tensor tensor(impl);
+  const auto& values = tape_->values();
+  if (!is_plain(tensor) || values[value_].is_content_of(tensor.storage())) return {};
+  return Geometry(tensor).over(tensor.storage());
+}
+
 // With hooks autograd leaves this check to us. The wording is autograd's, so that what people
 // know how to look up they can look up.
 void Handle::check_version() const {
   if (!version_counter_.enabled()) return;
   const auto version = version_counter_.current_version();
   if (version == saved_version_) return;
-  const OpId producer = tape_->values()[value_].producer;
+  const OpId producer = tape_ ? tape_->values()[value_].producer : -1;
   TORCH_CHECK(
       false, "one of the variables needed for gradient computation has been modified by an ",
-      "inplace operation: [", c10::toString(geometry_.scalar_type()), " ", geometry_.sizes(), "]",
+      "inplace operation: [", c10::toString(tape_ ? geometry_.scalar_type() : untracked_.scalar_type()), " ", tape_ ? geometry_.sizes() : untracked_.sizes(), "]",
       producer < 0 ? std::string()
                    : ", made by " + tape_->ops()[producer].handle.schema().name() + ",",
       " is at version ", version, "; expected version ", saved_version_,

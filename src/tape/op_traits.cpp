@@ -44,6 +44,9 @@ constexpr std::array<std::string_view, 18> kFills = {"aten::copy_",
 constexpr std::array<std::string_view, 4> kStorageChanging = {"aten::set_", "aten::resize_",
                                                               "aten::resize_as_", "aten::set_data"};
 
+// Stands for a write that nobody saw; see engine.cpp.
+constexpr std::string_view kUnseenWrite = "gradrecomp::unseen_write";
+
 template <std::size_t n>
 bool contains(const std::array<std::string_view, n>& names, std::string_view name) {
   return std::find(names.begin(), names.end(), name) != names.end();
@@ -64,8 +67,21 @@ std::uint64_t hash_of(std::string_view text, std::uint64_t hash = 0xcbf29ce48422
   return hash;
 }
 
+// Their results depend on other processes.
 bool is_collective(std::string_view name) {
-  return name.starts_with("c10d::") || name.starts_with("_c10d_functional::");
+  return name.starts_with("c10d::") || name.starts_with("_c10d_functional::") ||
+         name.starts_with("_c10d_functional_autograd::") || name.starts_with("symm_mem::");
+}
+
+bool can_hold_tensors(const c10::Type& type) {
+  return type.isSubtypeOf(*c10::TensorType::get()) ||
+         type.isSubtypeOf(*c10::ListType::ofTensors()) || type.str().starts_with("Tensor[");
+}
+
+// These work in place, though their schemas do not say so, on all that is not called an input.
+bool writes_undeclared(std::string_view name, const c10::Argument& argument) {
+  return name.starts_with("c10d::") && !argument.name().starts_with("input") &&
+         can_hold_tensors(*argument.type());
 }
 
 // A schema in which every return is an unwritten alias makes no storage of its own.
@@ -102,22 +118,26 @@ std::unique_ptr<const OpTraits> read_traits(const c10::OperatorHandle& op) {
   bool writes_only_out = true;
   for (const auto& argument : schema.arguments()) {
     const auto* alias = argument.alias_info();
-    traits->writes.push_back(alias != nullptr && alias->isWrite());
+    traits->writes.push_back((alias != nullptr && alias->isWrite()) ||
+                             writes_undeclared(name, argument));
     any_write |= traits->writes.back() != 0;
     writes_only_out &= traits->writes.back() == 0 || argument.is_out();
   }
   traits->num_returns = schema.returns().size();
   traits->name_hash = hash_of(schema.overload_name(), hash_of(name));
-  const bool changes_storage = contains(kStorageChanging, name);
+  traits->writes_any = any_write;
+  traits->resizes = name == "aten::resize_" || name == "aten::resize_as_";
+  const bool changes_storage = contains(kStorageChanging, name) && !traits->resizes;
   traits->passive = (!any_write && returns_only_views(schema)) ||
-                    (op.hasTag(at::Tag::inplace_view) && !changes_storage);
+                    (op.hasTag(at::Tag::inplace_view) && !contains(kStorageChanging, name));
   traits->pointwise = pointwise_kind(name, schema.overload_name());
   traits->factory = is_factory(schema);
   traits->uninitialized = contains(kUninitialized, name);
-  traits->fills = writes_only_out || contains(kFills, name);
+  traits->fills = (any_write && writes_only_out) || contains(kFills, name);
   traits->seeded = op.hasTag(at::Tag::nondeterministic_seeded);
   traits->replayable =
-      !op.hasTag(at::Tag::nondeterministic_bitwise) && !is_collective(name) && !changes_storage;
+      !op.hasTag(at::Tag::nondeterministic_bitwise) && !is_collective(name) && !changes_storage &&
+      name != kUnseenWrite;
   if (contains(kBatchNorms, name)) find_running_statistics(schema, *traits);
   return traits;
 }

@@ -123,7 +123,7 @@ std::optional<Part> take_application(Op& call, c10::ArrayRef<c10::IValue> return
   for (const at::Tensor& statistic : statistics) {
     part.op.reads.push_back(read_back(statistic, tape));
     tape.make_source(part.op.reads.back().value);
-    tape.count_read(part.op.reads.back().value, false);
+    tape.count_read(part.op.reads.back());
   }
   part.op.substitute = substitute;
   move_result(call, kResult, part.op, tape);
@@ -147,8 +147,8 @@ std::optional<Part> take_unpacking(Op& call, c10::ArrayRef<c10::IValue> returns,
 
   Part part{part_of(call), form->pack(output)};
   const ValueId packed = tape.add_value(part.made, static_cast<OpId>(tape.ops().size()));
-  tape.count_read(packed, false);
   part.op.reads.push_back(read_back(part.made, tape));
+  tape.count_read(part.op.reads.back());
   part.op.substitute = form;
   part.op.variant.formula = 0;
   move_result(call, kPacked, part.op, tape);

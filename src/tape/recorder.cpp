@@ -3,7 +3,9 @@
 #include <ATen/Context.h>
 #include <ATen/core/LegacyTypeDispatch.h>
 #include <ATen/core/List.h>
+#include <c10/core/GradMode.h>
 #include <c10/core/impl/VirtualGuardImpl.h>
+#include <c10/util/FunctionRef.h>
 
 #include <algorithm>
 
@@ -11,7 +13,9 @@
 #include "gradrecomp/tape/observer.h"
 #include "gradrecomp/tape/op_traits.h"
 #include "parts.h"
+#include "plain_memory.h"
 #include "pointwise_step.h"
+#include "print.h"
 
 namespace gradrecomp::tape {
 namespace {
@@ -43,11 +47,67 @@ std::optional<c10::Device> device_of(const Op& op, const Tape& tape) {
   return std::nullopt;
 }
 
-at::Generator generator_of(const Op& op, c10::Device device) {
+std::optional<at::Generator> generator_of(const Op& op, c10::Device device) {
   for (const auto& argument : op.arguments) {
     if (argument.isGenerator() && argument.toGenerator().defined()) return argument.toGenerator();
   }
+  if (device.is_meta()) return std::nullopt;
   return at::globalContext().defaultGenerator(device);
+}
+
+/// Null on devices that have no generator.
+std::unique_ptr<const RngState> rng_state_of(const Op& op, c10::Device device) {
+  const auto generator = generator_of(op, device);
+  return generator ? std::make_unique<const RngState>(*generator) : nullptr;
+}
+
+/// Whether resize_() or resize_as_(), called with the last `count` of `stack`, takes new memory.
+bool grows(const torch::jit::Stack& stack, std::size_t count) {
+  const c10::IValue& self = stack[stack.size() - count];
+  const c10::IValue& to = stack[stack.size() - count + 1];
+  if (!self.isTensor() || !self.toTensor().has_storage()) return false;
+  const at::Tensor& tensor = self.toTensor();
+  const std::int64_t numel =
+      to.isTensor() ? to.toTensor().numel() : c10::multiply_integers(to.toIntVector());
+  const auto bytes = (tensor.storage_offset() + numel) * tensor.element_size();
+  return bytes > static_cast<std::int64_t>(tensor.storage().nbytes());
+}
+
+/// Content that nobody has written: more or less of it is all the same.
+bool is_rubbish(const Value& value) { return value.uninitialized || value.bytes == 0; }
+
+bool needs_gradient(const at::Tensor& tensor) {
+  return tensor.requires_grad() && c10::GradMode::is_enabled();
+}
+
+using VisitTensor = c10::function_ref<void(const at::Tensor&, std::int32_t element)>;
+
+/// Calls `visit` for every defined tensor in `argument`, at any depth.
+void for_each_tensor(const c10::IValue& argument, VisitTensor visit) {
+  if (argument.isTensor()) {
+    if (argument.toTensor().defined()) visit(argument.toTensor(), -1);
+  } else if (argument.isTensorList()) {
+    std::int32_t element = 0;
+    for (const at::Tensor& tensor : argument.toTensorList()) {
+      if (tensor.defined()) visit(tensor, element);
+      ++element;
+    }
+  } else if (argument.isList() && !argument.isIntList()) {
+    std::int32_t element = 0;
+    for (const c10::IValue& item : argument.toListRef()) {
+      for_each_tensor(item, [&](const at::Tensor& tensor, std::int32_t) { visit(tensor, element); });
+      ++element;
+    }
+  } else if (argument.isTuple()) {
+    for (const c10::IValue& item : argument.toTupleRef().elements()) {
+      for_each_tensor(item, [&](const at::Tensor& tensor, std::int32_t) { visit(tensor, -1); });
+    }
+  }
+}
+
+c10::DispatchKeySet keys_below(const at::Tensor& tensor) {
+  return tensor.key_set() &
+         c10::DispatchKeySet(c10::DispatchKeySet::FULL_AFTER, c10::DispatchKey::Fake);
 }
 
 }  // namespace
@@ -58,6 +118,9 @@ struct Recorder::Draft {
   std::vector<std::pair<std::int16_t, at::Tensor>> copies = {};  // to be replayed from
   bool updates_statistics = false;                               // a BatchNorm in training
   bool writes_external = false;
+  bool is_constant = true;        // to autograd: nothing it reads requires a gradient
+  bool reads_lent_memory = false;  // which may be gone before a replay
+  bool returns_more = false;      // than plain tensors
 
   [[nodiscard]] const at::Tensor& copy_for(std::int16_t argument,
                                            const at::Tensor& original) const {
@@ -97,7 +160,13 @@ std::vector<ReplayTimes> Recorder::close_window(bool verify) {
 }
 
 ValueId Recorder::save(const at::Tensor& tensor) {
+  look_for_unseen_write(tensor, false);
   const ValueId id = tape_->add_handle(tensor);
+  const Value& saved = tape_->values()[id];
+  // Backward reads what it has become by then, which nobody can compare once the program lets go.
+  const bool by_factory = saved.producer >= 0 && saved.has_print &&
+                          tape_->ops()[saved.producer].reads.empty();
+  if (by_factory && saved.bytes <= Print::kSmallBytes) tape_->make_source(id);
   if (in_window_mode() && tape_->values()[id].hold == Hold::none) {
     tape_->hold_in_window(id);
     window_bytes_ += tape_->values()[id].bytes;
@@ -108,11 +177,99 @@ ValueId Recorder::save(const at::Tensor& tensor) {
 void Recorder::record(const c10::OperatorHandle& op, c10::DispatchKeySet keys,
                       torch::jit::Stack* stack) {
   const OpTraits& traits = traits_of(op);
-  if (traits.passive) {
+  if (traits.passive || (traits.resizes && !grows(*stack, traits.writes.size()))) {
+    if (traits.writes_any) expect_bumps(traits, *stack);
     op.redispatchBoxed(keys, stack);
     return;
   }
   if (before_op) before_op();
+  if (!is_recordable(*stack, traits.writes.size())) return pass_on(op, keys, stack);
+  look_for_unseen_writes(traits, *stack);
+  record_call(op, keys, stack);
+}
+
+bool Recorder::is_recordable(const torch::jit::Stack& stack, std::size_t num_arguments) {
+  const auto arguments = torch::jit::last(stack, num_arguments);
+  return dispatches_plainly() && std::ranges::all_of(arguments, holds_plain_tensors);
+}
+
+/// See Note [ The door ].
+void Recorder::pass_on(const c10::OperatorHandle& op, c10::DispatchKeySet keys,
+                       torch::jit::Stack* stack) {
+  const OpTraits& traits = traits_of(op);
+  const std::size_t first = stack->size() - traits.writes.size();
+  for (std::size_t i = 0; i < traits.writes.size(); ++i) {
+    for_each_tensor((*stack)[first + i], [&](const at::Tensor& tensor, std::int32_t) {
+      if (!is_plain(tensor)) return;
+      const ValueId known = tape_->find(tensor.storage().unsafeGetStorageImpl());
+      if (known < 0) return;
+      if (traits.writes[i] != 0) {
+        note_write(tensor);
+      } else {
+        tape_->make_source(known);
+      }
+    });
+  }
+  op.redispatchBoxed(keys, stack);
+}
+
+// Factories' results may be filled by hand, and so may what an op made of constants.
+void Recorder::look_for_unseen_writes(const OpTraits& traits, const torch::jit::Stack& stack) {
+  const std::size_t first = stack.size() - traits.writes.size();
+  for (std::size_t i = 0; i < traits.writes.size(); ++i) {
+    const bool writing = traits.writes[i] != 0;
+    for_each_tensor(stack[first + i], [&](const at::Tensor& tensor, std::int32_t) {
+      look_for_unseen_write(tensor, writing);
+    });
+  }
+}
+
+void Recorder::look_for_unseen_write(const at::Tensor& tensor, bool writing) {
+  const ValueId known = tape_->find(tensor.storage().unsafeGetStorageImpl());
+  if (known >= 0 && tape_->was_written_unseen(known, writing)) trust_as_it_is(tensor, known);
+}
+
+void Recorder::trust_as_it_is(const at::Tensor& tensor, ValueId value) {
+  const bool was_read = tape_->values()[value].num_reads > 0;
+  if (was_read) {
+    tape_->lose(value);
+    record_unseen_write(tensor);
+    value = tape_->read(tensor);
+  }
+  tape_->make_source(value);
+  tape_->print(value, Geometry(tensor), Guard::whole);
+}
+
+void Recorder::record_unseen_write(const at::Tensor& tensor) {
+  torch::jit::Stack stack = {tensor};
+  const RecordingPause unrecorded;
+  record_call(unseen_write(), keys_below(tensor), &stack);
+}
+
+void Recorder::note_write(const at::Tensor& tensor) {
+  if (!is_plain(tensor)) return;
+  const ValueId known = tape_->find(tensor.storage().unsafeGetStorageImpl());
+  if (known < 0) return;
+  // What stands in its memory may be the old content or the new one: some call this too late.
+  tape_->lose(known);
+  record_unseen_write(tensor);
+}
+
+void Recorder::expect_bumps(const OpTraits& traits, const torch::jit::Stack& stack) {
+  const std::size_t first = stack.size() - traits.writes.size();
+  for (std::size_t i = 0; i < traits.writes.size(); ++i) {
+    if (traits.writes[i] == 0) continue;
+    for_each_tensor(stack[first + i], [&](const at::Tensor& tensor, std::int32_t) {
+      if (!tensor.has_storage()) return;
+      const ValueId known = tape_->find(tensor.storage().unsafeGetStorageImpl());
+      if (known >= 0) tape_->expect_bump(known);
+    });
+  }
+}
+
+void Recorder::record_call(const c10::OperatorHandle& op, c10::DispatchKeySet keys,
+                           torch::jit::Stack* stack) {
+  const OpTraits& traits = traits_of(op);
   Draft draft{.traits = traits, .op = Op(op, keys)};
   draft.op.replayable = traits.replayable;
   draft.op.stage = stage_;
@@ -222,16 +379,18 @@ void Recorder::read_argument(Draft& draft, std::int16_t position, const c10::IVa
     arguments.emplace_back(std::move(places));
     return;
   }
-  if (is_opaque(argument)) draft.op.replayable = false;
-  arguments.push_back(argument);
+  bool holds_tensors = false;
+  for_each_tensor(argument, [&](const at::Tensor& tensor, std::int32_t element) {
+    holds_tensors = true;
+    read_tensor(draft, tensor, position, element);
+  });
+  // Tensors in lists of lists and the like are read, but not put back.
+  if (is_opaque(argument) || holds_tensors) draft.op.replayable = false;
+  arguments.push_back(holds_tensors ? c10::IValue() : argument);
 }
 
 void Recorder::read_tensor(Draft& draft, const at::Tensor& tensor, std::int16_t argument,
                            std::int32_t element) {
-  if (!tensor.has_storage()) {
-    draft.op.replayable = false;  // sparse, nested and opaque tensors are not tracked
-    return;
-  }
   const OpTraits& traits = draft.traits;
   const auto& statistics = traits.running_statistics;
   bool scratch = false;
@@ -254,7 +413,17 @@ void Recorder::read_tensor(Draft& draft, const at::Tensor& tensor, std::int16_t 
   read.scratch = scratch;
   read.requires_grad = tensor.requires_grad();
   read.geometry = Geometry(tensor);
-  draft.writes_external |= written && tape_->values()[read.value].external;
+  const bool external = tape_->values()[read.value].external;
+  draft.writes_external |= written && external;
+  draft.is_constant = draft.is_constant && !needs_gradient(tensor);
+  draft.reads_lent_memory |= tape_->may_vanish(read.value);
+  if (external && !constant && !written) guard_external(read.value, read.geometry);
+}
+
+void Recorder::guard_external(ValueId value, const Geometry& geometry) {
+  const auto* guarded = advice_.guarded.get();
+  if (guarded != nullptr && !std::ranges::binary_search(*guarded, value)) return;
+  tape_->print_external(value, geometry);
 }
 
 bool Recorder::is_external(const at::Tensor& tensor) const {
@@ -294,17 +463,19 @@ void Recorder::foresee(const Draft& draft) {
 }
 
 void Recorder::prepare_writes(Draft& draft) {
-  if (draft.writes_external) draft.op.replayable = false;
+  if (draft.writes_external || draft.reads_lent_memory) draft.op.replayable = false;
   for (const Read& read : draft.op.reads) {
     if (!read.written) continue;
     tape_->snapshot_before_write(read.value);
     const Value& value = tape_->values()[read.value];
     // An op that goes on from a content which cannot be made again cannot be replayed either.
-    const bool needs_lost = value.uninitialized ? !draft.traits.fills : value.must_keep;
-    if (needs_lost && !value.snapshot) draft.op.replayable = false;
+    const bool goes_on = value.uninitialized ? !draft.traits.fills : value.must_keep;
+    const bool makes_rubbish = draft.traits.resizes && is_rubbish(value);
+    const bool adds_rubbish = draft.traits.resizes && !is_rubbish(value);
+    if (adds_rubbish || (goes_on && !makes_rubbish && !value.snapshot)) draft.op.replayable = false;
   }
   // Counted after the snapshots: a write needs none on its own account.
-  for (const Read& read : draft.op.reads) tape_->count_read(read.value, read.written);
+  for (const Read& read : draft.op.reads) tape_->count_read(read);
 }
 
 void Recorder::call(Draft& draft, torch::jit::Stack* stack) {
@@ -316,7 +487,8 @@ void Recorder::call(Draft& draft, torch::jit::Stack* stack) {
   std::unique_lock<std::recursive_mutex> turn;
   if (draft.traits.seeded) {
     turn = turn_to_draw();
-    op.rng = std::make_unique<RngState>(generator_of(op, device.value_or(c10::kCPU)));
+    op.rng = rng_state_of(op, device.value_or(c10::kCPU));
+    if (!op.rng) op.replayable = false;
   }
   op.handle.redispatchBoxed(op.keys, stack);
   if (op.rng && op.rng->is_current()) op.rng.reset();
@@ -327,20 +499,24 @@ void Recorder::find_results(Draft& draft, const torch::jit::Stack& stack) {
   for (std::size_t i = 0; i < count; ++i) {
     const c10::IValue& returned = stack[stack.size() - count + i];
     const auto output = static_cast<std::int16_t>(i);
-    if (returned.isTensor()) {
-      find_result(draft, returned.toTensor(), output, -1);
-    } else if (returned.isTensorList()) {
-      const auto tensors = returned.toTensorList();
-      for (std::size_t j = 0; j < tensors.size(); ++j) {
-        find_result(draft, tensors.get(j), output, static_cast<std::int32_t>(j));
-      }
-    }
+    const bool is_direct = returned.isTensor() || returned.isTensorList();
+    for_each_tensor(returned, [&](const at::Tensor& tensor, std::int32_t element) {
+      if (!is_direct) draft.op.replayable = false;
+      find_result(draft, tensor, output, element);
+    });
   }
+  if (!draft.returns_more) return;
+  // What is more than memory may hold on to what the call was given.
+  draft.op.replayable = false;
+  for (const Read& read : draft.op.reads) tape_->make_source(read.value);
 }
 
 void Recorder::find_result(Draft& draft, const at::Tensor& tensor, std::int16_t output,
                            std::int32_t element) {
-  if (!tensor.defined() || !tensor.has_storage()) return;
+  if (!is_plain(tensor)) {
+    draft.returns_more = true;
+    return;
+  }
   if (const ValueId known = tape_->find(tensor.storage().unsafeGetStorageImpl()); known >= 0) {
     const bool is_declared = draft.op.handle.schema().returns()[output].alias_info() != nullptr;
     if (!is_declared) tape_->watch(known, tensor);
@@ -349,8 +525,24 @@ void Recorder::find_result(Draft& draft, const at::Tensor& tensor, std::int16_t 
   const auto producer = static_cast<OpId>(tape_->ops().size());
   const ValueId id = draft.traits.factory ? tape_->add_factory_value(tensor, producer)
                                           : tape_->add_value(tensor, producer);
-  if (draft.traits.uninitialized) tape_->set_uninitialized(id);
+  if (draft.traits.uninitialized) {
+    tape_->set_uninitialized(id);
+  } else {
+    print_result(draft, id, Geometry(tensor));
+  }
   draft.op.results.push_back({.value = id, .output = output, .element = element});
+}
+
+/// Notes what a result contains that the program may write by hand; see
+/// Note [ Writes that nobody saw ].
+void Recorder::print_result(const Draft& draft, ValueId value, const Geometry& geometry) {
+  if (!draft.is_constant || !draft.op.replayable) return;
+  const bool by_factory = draft.op.reads.empty();
+  if (by_factory && !geometry.is_on_cpu()) {
+    tape_->make_source(value);
+  } else {
+    tape_->print(value, geometry, by_factory ? Guard::whole : Guard::sampled);
+  }
 }
 
 void Recorder::find_written(Draft& draft) {
@@ -361,8 +553,11 @@ void Recorder::find_written(Draft& draft) {
     if (!read.written || written_already || !storage) continue;
     const auto producer = static_cast<OpId>(tape_->ops().size());
     const ValueId id = tape_->add_version(read.value, std::move(storage), producer);
-    const bool resized = tape_->values()[id].bytes != tape_->values()[read.value].bytes;
-    if (resized) draft.op.replayable = false;
+    if (draft.traits.resizes && is_rubbish(tape_->values()[read.value])) {
+      tape_->set_uninitialized(id);
+    } else if (draft.traits.fills && draft.op.reads.size() == 1) {
+      print_result(draft, id, read.geometry);
+    }
     draft.op.results.push_back({.value = id, .read = static_cast<std::int32_t>(i)});
   }
 }

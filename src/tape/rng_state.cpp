@@ -2,6 +2,8 @@
 
 #include <cstring>
 
+#include "gradrecomp/tape/polite_lock.h"
+
 namespace gradrecomp::tape {
 namespace {
 
@@ -14,8 +16,8 @@ bool same_engine(const at::mt19937& a, const at::mt19937& b) {
 }  // namespace
 
 std::unique_lock<std::recursive_mutex> turn_to_draw() {
-  static std::recursive_mutex mutex;
-  return std::unique_lock(mutex);
+  static auto* mutex = new std::recursive_mutex;  // for programs that end
+  return lock_politely(*mutex);
 }
 
 RngState::RngState(const at::Generator& generator) : generator_(generator) {

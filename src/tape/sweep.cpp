@@ -71,6 +71,7 @@ void Sweep::visit(ValueId id, std::vector<ValueId>& pending) {
   if (value.sweep == number_) return;
   value.sweep = number_;
   visited_.push_back(id);
+  tape_.look_for_stale(id);
   if (auto storage = tape_.live_storage(id)) {
     if (value.hold == Hold::none) borrowed_.push_back(std::move(storage));
     return;
@@ -80,10 +81,19 @@ void Sweep::visit(ValueId id, std::vector<ValueId>& pending) {
     return;
   }
   const bool can_replay = value.producer >= 0 && tape_.ops_[value.producer].replayable;
-  TORCH_CHECK(can_replay, "Sweep::visit: value ", id,
-              " is neither live nor replayable, but must be ",
-              "one of them. GradRecomp bug, please report.");
+  if (!can_replay) refuse(id);
   pending.push_back(id);
+}
+
+// Only what was written, freed or lent unseen can be missing here.
+void Sweep::refuse(ValueId id) const {
+  const Value& value = tape_.values_[id];
+  const std::string maker =
+      value.producer < 0 ? "" : ", made by " + tape_.ops_[value.producer].handle.schema().name();
+  TORCH_CHECK(false, "GradRecomp: a replay needs ", value.bytes, " bytes", maker,
+              ", but they were written to behind the dispatcher, or their memory was given back, "
+              "after an op had read them. Call gradrecomp::note_write() before such a write, or "
+              "use a plan instead of checkpoint(): the first step of a region finds such writes.");
 }
 
 /// Replays an op and those behind it that join. Returns their number.
@@ -250,16 +260,25 @@ c10::Storage Sweep::input_storage(const Op& op, const Read& read) {
   }
   const Value& value = tape_.values_[read.value];
   if (value.temporary) return value.temporary;
+  return input_from_tape(op, read);
+}
+
+c10::Storage Sweep::input_from_tape(const Op& op, const Read& read) {
   tape_.check_unmodified(read.value, op);
-  return tape_.live_storage(read.value);
+  tape_.check_content(read.value, op);
+  auto storage = tape_.live_storage(read.value);
+  const auto bytes = tape_.values_[read.value].bytes;
+  TORCH_CHECK(storage && static_cast<std::int64_t>(storage.nbytes()) == bytes,
+              "GradRecomp: an input of ", op.handle.schema().name(), " had ", bytes,
+              " bytes in the forward pass and has ", storage ? storage.nbytes() : 0,
+              " now, but a replay needs them. Give its memory back behind backward, or keep what ",
+              op.handle.schema().name(), " makes by Options::selection.");
+  return storage;
 }
 
 c10::Storage Sweep::written_storage(const Op& op, const Read& read) {
   Value& value = tape_.values_[read.value];
-  if (!value.temporary) {
-    tape_.check_unmodified(read.value, op);
-    return clone(tape_.live_storage(read.value));
-  }
+  if (!value.temporary) return clone(input_from_tape(op, read));
   if (value.num_uses > 1 || read.scratch) return clone(value.temporary);
   return std::exchange(value.temporary, c10::Storage());
 }

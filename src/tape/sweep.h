@@ -61,11 +61,13 @@ class Sweep {
 
  private:
   void visit(ValueId id, std::vector<ValueId>& pending);
+  [[noreturn]] void refuse(ValueId id) const;
   std::size_t execute(std::size_t position);
   void execute_call(Op& op);
   [[nodiscard]] int count_joined(std::size_t position) const;
   [[nodiscard]] bool joins_in(std::size_t position) const;
   [[nodiscard]] c10::Storage input_storage(const Op& op, const Read& read);
+  [[nodiscard]] c10::Storage input_from_tape(const Op& op, const Read& read);
   [[nodiscard]] c10::Storage written_storage(const Op& op, const Read& read);
   static at::Tensor packed(const Op& op, const at::Tensor& output);
   void settle_value(const Op& op, std::size_t position, c10::Storage storage);

@@ -5,10 +5,14 @@
 #include <algorithm>
 #include <cstdlib>
 #include <cstring>
+#include <set>
 #include <utility>
 
+#include "contents.h"
 #include "gradrecomp/tape/observer.h"
+#include "gradrecomp/tape/polite_lock.h"
 #include "host_copy.h"
+#include "plain_memory.h"
 #include "sweep.h"
 #include "verification.h"
 
@@ -24,7 +28,17 @@ std::uint32_t version_of(const Value& value) {
   return version;
 }
 
+// Lent by whoever owns it, by from_blob() and the like. What frees it, and when, is not ours to know.
+bool is_borrowed(const c10::StorageImpl& storage) {
+  return storage.allocator() == nullptr && !storage.resizable() && storage.nbytes() > 0;
+}
+
 }  // namespace
+
+Tape::Tape() : contents_(std::make_unique<Contents>()) {}
+Tape::~Tape() = default;
+
+std::unique_lock<std::recursive_mutex> Tape::lock() const { return lock_politely(mutex_); }
 
 ValueId Tape::last_version(ValueId value) const {
   while (values_[value].overwritten_by >= 0) value = values_[value].overwritten_by;
@@ -51,8 +65,14 @@ ValueId Tape::read(const at::Tensor& tensor) {
   }
   const ValueId id = add_value(tensor, -1);
   values_[id].external = true;
+  values_[id].borrowed =
+      is_borrowed(*tensor.storage().unsafeGetStorageImpl()) && !tensor.requires_grad();
   hold(id, Hold::source, tensor.storage());
   return id;
+}
+
+bool Tape::may_vanish(ValueId id) const {
+  return values_[id].borrowed && !values_[id].snapshot && values_[id].num_handles == 0;
 }
 
 ValueId Tape::add_value(const at::Tensor& tensor, OpId producer) {
@@ -69,12 +89,16 @@ ValueId Tape::add_factory_value(const at::Tensor& tensor, OpId producer) {
 
 void Tape::take_counter(ValueId id, const at::Tensor& tensor) {
   if (tensor.is_inference()) return;
-  values_[id].version_counter = tensor.unsafeGetTensorImpl()->version_counter();
+  Value& value = values_[id];
+  value.version_counter = tensor.unsafeGetTensorImpl()->version_counter();
+  value.seen_version = version_of(value);
 }
 
 void Tape::watch(ValueId id, const at::Tensor& alias) {
   if (alias.is_inference()) return;
-  values_[id].alias_counters.push_back(alias.unsafeGetTensorImpl()->version_counter());
+  Value& value = values_[id];
+  value.alias_counters.push_back(alias.unsafeGetTensorImpl()->version_counter());
+  value.seen_version += value.alias_counters.back().current_version();
 }
 
 ValueId Tape::add(const c10::Storage& storage, OpId producer) {
@@ -93,19 +117,68 @@ ValueId Tape::add_constant(const at::Tensor& number) {
   TORCH_CHECK(copy != nullptr, "Tape::add_constant: out of memory for ", size, " bytes.");
   std::memcpy(copy, number.storage().data(), size);
   const auto id = static_cast<ValueId>(values_.size());
-  values_.emplace_back().external = true;
+  Value& value = values_.emplace_back();
+  value.external = true;
+  value.bytes = static_cast<std::int64_t>(size);
   hold(id, Hold::source,
        c10::Storage(c10::Storage::use_byte_size_t(), size,
                     c10::DataPtr(copy, copy, &std::free, c10::kCPU), nullptr, false));
   return id;
 }
 
-void Tape::count_read(ValueId id, bool written) {
-  Value& value = values_[id];
+void Tape::count_read(const Read& read) {
+  Value& value = values_[read.value];
   // Whoever reads what an empty-like op made, before any recorded write, reads what a raw kernel
   // put there: it cannot be made again.
-  if (value.uninitialized && !written && !value.must_keep) make_source(id);
+  if (value.uninitialized && !read.written && !value.must_keep) {
+    make_source(read.value);
+    print(read.value, read.geometry, Guard::sampled);
+  }
   ++value.num_reads;
+}
+
+void Tape::print(ValueId id, const Geometry& geometry, Guard guard) {
+  const auto storage = live_storage(id);
+  if (!storage || !Print::can_look_at(storage)) return;
+  contents_->print(id, storage, geometry, guard == Guard::whole ? Look::whole : Look::sampled);
+  values_[id].has_print = true;
+}
+
+void Tape::print_external(ValueId id, const Geometry& geometry) {
+  const Value& value = values_[id];
+  const bool matters = value.external && value.hold == Hold::source && !value.has_print;
+  if (guard_ == Guard::off || !matters || value.num_reads > 0 || may_vanish(id)) return;
+  if (abandoned(id)) return;  // a number of our own
+  print(id, geometry, guard_);
+}
+
+bool Tape::was_written_unseen(ValueId id, bool writing) {
+  Value& value = values_[id];
+  if (value.uninitialized && !value.must_keep) return false;  // nobody has relied on it yet
+  bool written = false;
+  if (value.version_counter.enabled()) {
+    const std::uint32_t version = version_of(value);
+    const auto due = static_cast<std::uint32_t>(value.num_due_bumps + (writing ? 1 : 0));
+    written = version > value.seen_version + due;
+    value.seen_version = version;
+    value.num_due_bumps = 0;
+  }
+  if (written || !value.has_print) return written;
+  const auto storage = live_storage(id);
+  return storage && !contents_->fits(id, storage);
+}
+
+void Tape::lose(ValueId id) {
+  if (values_[id].hold != Hold::source) return;  // it can be made again
+  values_[id].lost = true;
+  for (Op& op : ops_) {
+    const bool reads = std::ranges::any_of(op.reads, [&](const Read& r) { return r.value == id; });
+    if (!reads || !op.replayable) continue;
+    op.replayable = false;
+    for (const Result& result : op.results) {
+      if (values_[result.value].overwritten_by < 0) make_source(result.value);
+    }
+  }
 }
 
 ValueId Tape::add_version(ValueId old, c10::Storage storage, OpId producer) {
@@ -114,7 +187,10 @@ ValueId Tape::add_version(ValueId old, c10::Storage storage, OpId producer) {
   Value& before = values_[old];
   value.version_counter = before.version_counter;
   value.alias_counters = before.alias_counters;
-  value.overwrites = old;
+  value.seen_version = before.seen_version;
+  value.num_due_bumps = before.num_due_bumps + 1;
+  value.borrowed = before.borrowed;
+  if (value.bytes == before.bytes) value.overwrites = old;  // else it has other memory
   value.external = before.external;
   // A handle means the memory, whatever is in it when backward looks; autograd's version check
   // is made by the handle itself.
@@ -138,7 +214,7 @@ OpId Tape::add_op(Op op) {
 
 void Tape::snapshot_before_write(ValueId id) {
   Value& value = values_[id];
-  if (value.hold != Hold::source || value.num_reads == 0) return;
+  if (value.hold != Hold::source || value.num_reads == 0 || value.lost) return;
   const OwnWork own_work;
   value.storage = Sweep::clone(value.storage);
   value.snapshot = true;
@@ -232,7 +308,7 @@ void Tape::close_window(ValueId first) {
 }
 
 void Tape::seal() {
-  const std::lock_guard lock(mutex_);
+  const auto guard = lock();
   for (Value& value : values_) {
     if (value.version_counter.enabled() && value.owner.use_count() > 0) {
       value.sealed_version = version_of(value);
@@ -240,6 +316,8 @@ void Tape::seal() {
   }
   by_storage_.clear();
   count_wanted();
+  print_what_replays_read();
+  contents_->forget_looks();
   sealed_ = true;
   if (observer_) observer_->sealed(*this);
 }
@@ -263,6 +341,20 @@ void Tape::count_wanted() {
   }
 }
 
+// What is not known yet of values that somebody else holds, and may write before backward.
+void Tape::print_what_replays_read() {
+  if (guard_ == Guard::off) return;
+  for (const Op& op : ops_) {
+    if (op.num_wanted_results == 0) continue;
+    for (const Read& read : op.reads) {
+      const Value& value = values_[read.value];
+      const bool ours = value.snapshot || value.hold == Hold::offloaded || may_vanish(read.value);
+      if (value.has_print || ours || abandoned(read.value)) continue;
+      print(read.value, read.geometry, guard_);
+    }
+  }
+}
+
 ValueId Tape::add_handle(const at::Tensor& tensor) {
   const ValueId id = read(tensor);
   Value& value = values_[id];
@@ -273,12 +365,14 @@ ValueId Tape::add_handle(const at::Tensor& tensor) {
 }
 
 void Tape::release_handle(ValueId handle) {
-  const std::lock_guard lock(mutex_);
+  const auto guard = lock();
   const ValueId id = last_version(handle);
   if (observer_) observer_->releases(*this, id);
+  touch(this);
   Value& value = values_[id];
   --value.num_handles;
   if (value.num_handles == 0 && value.hold == Hold::cached) let_go(id);
+  if (!sealed_ && may_vanish(id)) lose(id);
   if (sealed_) stop_wanting(id);
 }
 
@@ -304,7 +398,7 @@ c10::Storage Tape::live_storage(ValueId id) const {
   const Value& value = values_[id];
   if (value.hold == Hold::fetched) value.host->arrive();
   if (value.storage) return value.storage;
-  if (value.overwritten_by >= 0) return {};
+  if (value.overwritten_by >= 0 || value.stale) return {};
   auto storage = value.owner.lock();
   if (!storage) return {};
   const bool modified =
@@ -327,12 +421,53 @@ void Tape::check_unmodified(ValueId id, const Op& reader) const {
       "backward, or keep that value.");
 }
 
+// Before a replay reads a value that it did not make.
+void Tape::check_content(ValueId id, const Op& reader) {
+  const Value& value = values_[id];
+  const bool shared = value.hold == Hold::source || value.hold == Hold::kept;
+  if (!value.has_print || !shared || value.snapshot || guard_ == Guard::off) return;
+  TORCH_CHECK(
+      contents_->fits_at_first_look(id, value.storage), "GradRecomp: an input of ",
+      reader.handle.schema().name(), " of ", value.bytes,
+      " bytes was written to since the forward pass, without a word to its version counter (by a "
+      "raw pointer, x.data(), or a refilled buffer), but a replay needs what it was. Write to it "
+      "behind backward, give the region a clone of it, or keep what ", reader.handle.schema().name(),
+      " makes by Options::selection.");
+}
+
+// What the program still holds of a dropped value may have been written unseen.
+void Tape::look_for_stale(ValueId id) {
+  Value& value = values_[id];
+  if (value.hold != Hold::none || !value.has_print) return;
+  const auto storage = live_storage(id);
+  if (storage && !contents_->fits_at_first_look(id, storage)) value.stale = true;
+}
+
+void Tape::asked_by(int graph_task) {
+  const auto guard = lock();
+  if (graph_task < 0 || graph_task == last_graph_task_) return;
+  last_graph_task_ = graph_task;
+  if (backward_begins_) backward_begins_(*this);
+}
+
+std::vector<ValueId> Tape::external_values_that_replays_read() const {
+  std::set<ValueId> values;
+  for (const Op& op : ops_) {
+    if (op.num_wanted_results == 0) continue;
+    for (const Read& read : op.reads) {
+      if (values_[read.value].external) values.insert(read.value);
+    }
+  }
+  return {values.begin(), values.end()};
+}
+
 c10::Storage Tape::materialize(ValueId handle) {
   const auto turn =
       draws_ ? turn_to_draw() : std::unique_lock<std::recursive_mutex>();  // before our own lock
-  const std::lock_guard lock(mutex_);
+  const auto guard = lock();
   const ValueId id = last_version(handle);
   if (observer_) observer_->demanded(*this, id);
+  touch(this);
   bring_back_at(id);
   if (auto storage = live_storage(id)) return storage;
   // A value the program still holds but modified is read as it is: autograd's own version check
@@ -376,7 +511,8 @@ std::vector<Variant> Tape::variants() const {
 }
 
 void Tape::drop_cached() {
-  const std::lock_guard lock(mutex_);
+  const auto guard = lock();
+  contents_->forget_looks();
   for (ValueId id = 0; id < static_cast<ValueId>(values_.size()); ++id) {
     if (made_again(values_[id].hold)) let_go(id);
     if (values_[id].hold == Hold::fetched) {

@@ -124,8 +124,12 @@ bool Verification::can_make(ValueId target) const {
 }
 
 bool Verification::can_run(const Op& op) const {
-  return op.replayable && std::all_of(op.reads.begin(), op.reads.end(), [&](const Read& read) {
-           return tape_.values_[read.value].temporary || tape_.live_storage(read.value);
+  return op.replayable && std::ranges::all_of(op.reads, [&](const Read& read) {
+           const Value& value = tape_.values_[read.value];
+           if (value.temporary) return true;
+           const auto storage = tape_.live_storage(read.value);
+           return storage && static_cast<std::int64_t>(storage.nbytes()) == value.bytes &&
+                  !tape_.may_vanish(read.value);
          });
 }
 

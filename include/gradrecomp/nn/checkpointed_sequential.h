@@ -36,7 +36,7 @@ class GRADRECOMP_API CheckpointedSequentialImpl : public torch::nn::Module {
   }
 
   [[nodiscard]] Region& region() { return region_; }
-  [[nodiscard]] const plan::Plan& plan() const { return region_.plan(); }
+  [[nodiscard]] plan::Plan plan() const { return region_.plan(); }
   [[nodiscard]] std::string brief_report() const { return region_.brief_report(); }
   [[nodiscard]] std::string full_report() const { return region_.full_report(); }
 

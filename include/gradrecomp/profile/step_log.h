@@ -25,8 +25,9 @@ class StreamClock;
 /// Threads:  any number once the tape is sealed; before that the one that records.
 class GRADRECOMP_API StepLog final : public tape::Observer, public AllocationSink {
  public:
-  /// Starts logging, this thread's allocations included.
-  static std::shared_ptr<StepLog> begin();
+  /// Starts logging what happens to `tape`, and what this thread allocates for its step: while
+  /// it is the tape that the thread touched last.
+  static std::shared_ptr<StepLog> begin(const std::shared_ptr<const tape::Tape>& tape);
   ~StepLog() override;
   StepLog(const StepLog&) = delete;
   StepLog& operator=(const StepLog&) = delete;
@@ -55,7 +56,7 @@ class GRADRECOMP_API StepLog final : public tape::Observer, public AllocationSin
   plan::Graph finish(const tape::Tape& tape, std::uint64_t signature);
 
  private:
-  StepLog();
+  explicit StepLog(const std::shared_ptr<const tape::Tape>& tape);
 
   using Clock = std::chrono::steady_clock;
   struct Block {
@@ -75,9 +76,11 @@ class GRADRECOMP_API StepLog final : public tape::Observer, public AllocationSin
     bool is_replay_timed = false;
   };
 
+  [[nodiscard]] bool is_of_another_step() const;
   void flush();
   void add_op(const tape::Tape& tape, tape::OpId id, double seconds);
   void mark(plan::EventKind kind, tape::ValueId id);
+  void add_backward_time();
   void note_device(const tape::Tape& tape, tape::OpId op);
   void read_device_log();
   void add_block(const void* pointer, std::int64_t bytes, bool in_op);
@@ -95,6 +98,7 @@ class GRADRECOMP_API StepLog final : public tape::Observer, public AllocationSin
   std::recursive_mutex mutex_;
   plan::Graph graph_;
   std::weak_ptr<const tape::Tape> tape_;
+  const tape::Tape* const tape_address_;
   std::unordered_map<const void*, Block> blocks_;
   std::vector<tape::ValueId> watched_;
   std::vector<std::uint8_t> dead_;
@@ -111,7 +115,7 @@ class GRADRECOMP_API StepLog final : public tape::Observer, public AllocationSin
   std::vector<OnStream> replays_on_stream_;  ///< within it
   std::int32_t op_start_on_stream_ = -1;
   Clock::time_point op_start_;
-  Clock::time_point backward_start_;
+  Clock::time_point last_mark_;  ///< of the backward pass
   double replay_seconds_before_backward_ = 0;
   double backward_seconds_ = 0;
   std::unordered_map<std::string, std::int32_t> stages_;

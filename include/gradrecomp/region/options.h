@@ -8,8 +8,11 @@
 #include "gradrecomp/export.h"
 #include "gradrecomp/plan/plan.h"
 #include "gradrecomp/plan/policies.h"
+#include "gradrecomp/tape/tape.h"
 
 namespace gradrecomp {
+
+using tape::Guard;
 
 /// When a dropped value is replayed beside its original and compared bit for bit.
 enum class Verify : std::uint8_t {
@@ -45,6 +48,11 @@ struct Options {
   /// host is gets measured once. On the CPU, where it only moves bytes out of the count, for tests.
   bool offload = false;
   Verify verify = Verify::first_step;
+  /// How much is compared of what replays read and the program still holds, such as weights and
+  /// inputs: the program may write it before backward past the dispatcher and past version
+  /// counters. A difference is an error of backward. Samples see any write to a whole row or column;
+  /// steps that verify compare all.
+  Guard guard = Guard::sampled;
   std::int64_t verify_interval_steps = 100;
   /// In steps without a plan: bytes that may be saved before what the program no longer holds is
   /// verified and dropped. Named stages end such a window too.

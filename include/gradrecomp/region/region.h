@@ -1,16 +1,17 @@
 #pragma once
 
+#include <ATen/core/Tensor.h>
+
 #include <memory>
 #include <string>
 #include <string_view>
 #include <type_traits>
-#include <vector>
+#include <utility>
 
 #include "gradrecomp/export.h"
 #include "gradrecomp/plan/graph.h"
 #include "gradrecomp/plan/plan.h"
 #include "gradrecomp/region/options.h"
-#include "gradrecomp/region/outputs.h"
 
 namespace gradrecomp {
 
@@ -21,11 +22,31 @@ class Step;
 struct StepReport {
   bool profiled = false;                 ///< it ran without a plan, and was logged to make one
   bool followed_plan = false;            ///< its whole op sequence was the plan's
+  std::string reason = {};               ///< why it followed no plan; empty if it did
   std::int64_t num_ops = 0;              ///< recorded
   std::int64_t num_replayed_ops = 0;     ///< replays in its backward, once that has ended
   std::int64_t num_substituted_ops = 0;  ///< of these, by kernels in place of their calls
   double replay_seconds = 0;
   std::int64_t offloaded_bytes = 0;  ///< that have left for host memory
+};
+
+/// A step of a region, from Region::open() to close(). Move-only.
+///
+/// Destroyed without close(), as when an exception passes, it gives the step up: what the region
+/// ran stays right, and nothing is learned from it.
+/// Threads: opened, closed and destroyed on one thread.
+class GRADRECOMP_API OpenStep {
+ public:
+  explicit OpenStep(std::unique_ptr<Step> step);
+  ~OpenStep();
+  OpenStep(OpenStep&& other) noexcept;
+  OpenStep& operator=(OpenStep&& other) noexcept;
+
+  /// Ends the step's forward pass: what the plan drops is dropped. Does nothing the second time.
+  void close();
+
+ private:
+  std::unique_ptr<Step> step_;  // null: the code just runs
 };
 
 /// A part of the forward pass in which a plan decides what stays in memory for backward.
@@ -35,65 +56,78 @@ struct StepReport {
 ///   criterion(logits, labels).backward();
 ///
 /// The first step of every new op sequence is profiled and verified; later steps follow its plan.
+/// A region may run several times before backward, with one sequence or with several.
 /// Under no_grad the callable just runs, and so it does inside another region.
+/// Movable, not copyable; a region that was moved from throws.
 /// Threads:    one thread at a time runs a region; its backward may run on any.
-/// Guarantees: gradients, buffers and random state are those of the plain step, bit for bit.
+/// Guarantees: gradients, buffers and random state are those of the plain step, bit for bit, or
+///             backward throws. Not seen is only what is written past the dispatcher and past
+///             version counters, and neither note_write() nor a guard (Options::guard) tells of.
 class GRADRECOMP_API Region {
  public:
   /// Throws:  c10::ValueError if an option is out of range or contradicts another.
   explicit Region(Options options = {});
 
-  /// Runs `body` as one step of the region and returns what it returns.
+  /// Runs `body` as one step of the region and returns what it returns, of any type.
   ///
   /// Throws: what `body` throws; the thread's state is then as it was before.
   template <typename Body>
   auto run(Body&& body);
 
+  /// The same for code that is no callable: a step until the result's close().
+  [[nodiscard]] OpenStep open();
+
   /// The plan the last step followed, or the one its backward made.
   /// Throws:  c10::Error if no step has been profiled yet.
-  [[nodiscard]] const plan::Plan& plan() const;
+  [[nodiscard]] plan::Plan plan() const;
   /// The profiled op graph that plan() was made for.
-  [[nodiscard]] const plan::Graph& graph() const;
+  [[nodiscard]] plan::Graph graph() const;
   [[nodiscard]] bool has_plan() const;
-  [[nodiscard]] const Options& options() const;
-  [[nodiscard]] const StepReport& last_step() const;
+  [[nodiscard]] Options options() const;
+  [[nodiscard]] StepReport last_step() const;
+  /// Op sequences that the region has a plan for.
   [[nodiscard]] std::int64_t num_plans() const;
 
-  /// One line: policy, predicted activation peak, its share of plain, both overheads.
+  /// One line: policy, predicted activation peak, its share of plain, both overheads, and why the
+  /// last step followed no plan, if it did not.
   [[nodiscard]] std::string brief_report() const;
   /// A table with one row per stage.
   [[nodiscard]] std::string full_report() const;
 
  private:
-  std::shared_ptr<Session> session_;
+  [[nodiscard]] Session& session() const;
+
+  std::shared_ptr<Session> session_;  // null once moved from
 };
 
 /// Names the stage that begins here, in the region that runs on this thread; elsewhere a no-op.
 GRADRECOMP_API void begin_stage(std::string_view name);
 
-/// Runs `body` in a region of its own that drops everything inside: torch.utils.checkpoint's
-/// verdict without its second forward. See nn/checkpoint.h for the user's form.
+/// Says that `tensor` is about to be written past the dispatcher: by a raw kernel, a communication
+/// library or a pointer. In a region replays then know; elsewhere the version counter grows, by
+/// which autograd and replays see that what was saved is no more.
+///
+/// Writes by operators need no word, nor do those to a tensor right after a factory has made it.
+GRADRECOMP_API void note_write(const at::Tensor& tensor);
+
+/// Begins a step that drops everything inside: torch.utils.checkpoint's verdict without its second
+/// forward.
+GRADRECOMP_API OpenStep open_dropped();
+
+/// Runs `body` in such a step. See nn/checkpoint.h for the user's form.
 template <typename Body>
 auto run_dropped(Body&& body);
 
 namespace detail {
 
-GRADRECOMP_API bool region_wanted();
-GRADRECOMP_API std::unique_ptr<Step, void (*)(Step*)> open_step(
-    const std::shared_ptr<Session>& session);
-GRADRECOMP_API std::unique_ptr<Step, void (*)(Step*)> open_dropping_step();
-GRADRECOMP_API void close_step(Step& step, const std::vector<at::Tensor*>& outputs);
-
 template <typename Body>
-auto run_step(std::unique_ptr<Step, void (*)(Step*)> step, Body&& body) {
+auto run_step(OpenStep step, Body&& body) {
   if constexpr (std::is_void_v<std::invoke_result_t<Body>>) {
     body();
-    close_step(*step, {});
+    step.close();
   } else {
     auto outputs = body();
-    std::vector<at::Tensor*> tensors;
-    for_each_tensor(outputs, [&](at::Tensor& tensor) { tensors.push_back(&tensor); });
-    close_step(*step, tensors);
+    step.close();
     return outputs;
   }
 }
@@ -102,14 +136,12 @@ auto run_step(std::unique_ptr<Step, void (*)(Step*)> step, Body&& body) {
 
 template <typename Body>
 auto Region::run(Body&& body) {
-  if (!detail::region_wanted()) return body();
-  return detail::run_step(detail::open_step(session_), std::forward<Body>(body));
+  return detail::run_step(open(), std::forward<Body>(body));
 }
 
 template <typename Body>
 auto run_dropped(Body&& body) {
-  if (!detail::region_wanted()) return body();
-  return detail::run_step(detail::open_dropping_step(), std::forward<Body>(body));
+  return detail::run_step(open_dropped(), std::forward<Body>(body));
 }
 
 }  // namespace gradrecomp

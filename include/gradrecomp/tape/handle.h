@@ -22,13 +22,16 @@ class GRADRECOMP_API Handle final : public torch::autograd::SavedVariableHooks {
 
  private:
   void check_version() const;
+  [[nodiscard]] at::Tensor present_original() const;
 
   std::shared_ptr<Tape> tape_;
   ValueId value_ = -1;
   Geometry geometry_;
   c10::VariableVersion version_counter_;
   std::uint32_t saved_version_ = 0;
-  at::Tensor untracked_;  // undefined tensors and those without storage
+  at::Tensor untracked_;  // undefined tensors and those that a tape cannot follow
+  /// Of an external value, as long as somebody else holds it.
+  c10::weak_intrusive_ptr<c10::TensorImpl> original_{c10::intrusive_ptr<c10::TensorImpl>()};
 };
 
 }  // namespace gradrecomp::tape

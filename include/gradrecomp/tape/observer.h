@@ -28,6 +28,12 @@ class GRADRECOMP_API Observer {
 /// whoever logs the program's own allocations leaves these out.
 GRADRECOMP_API bool in_own_work() noexcept;
 
+/// The tape that this thread recorded on, or that it asked for a value or gave one back to, last;
+/// null: none so far. What the thread allocates is taken for part of that tape's step. It may be
+/// gone.
+GRADRECOMP_API const Tape* touched_last() noexcept;
+GRADRECOMP_API void touch(const Tape* tape) noexcept;
+
 /// Marks a scope as GradRecomp's own work.
 class GRADRECOMP_API OwnWork {
  public:

@@ -18,12 +18,14 @@ struct OpTraits {
   std::vector<std::int16_t> running_statistics;  ///< arguments updated behind the schema's back
   std::size_t num_returns = 0;
   std::uint64_t name_hash = 0;          ///< of name and overload; the same in every process
+  bool writes_any = false;  ///< some argument
   std::int16_t training_argument = -1;  ///< those are updated only where this argument is true
   Pointwise pointwise = Pointwise::no;
   bool passive = false;        ///< changes no content and makes no storage: views, metadata
   bool factory = false;        ///< what torch:: offers it makes a variable of its result
   bool uninitialized = false;  ///< its output holds garbage until somebody writes it
   bool fills = false;          ///< writes its targets without reading them
+  bool resizes = false;        ///< may give what it writes another size
   bool seeded = false;         ///< may draw from a random generator
   bool replayable = true;      ///< false: nondeterministic, collective, or it changes storages
 };

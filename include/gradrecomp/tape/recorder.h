@@ -12,6 +12,8 @@
 
 namespace gradrecomp::tape {
 
+struct OpTraits;
+
 /// Verdict on a value that a replay was found not to make again.
 inline constexpr std::uint8_t kKeepAsSource = 2;
 
@@ -27,6 +29,8 @@ struct Advice {
   Offloads offloads = {};
   /// Per op of that sequence: how verification found it to be made again; null: by its call.
   std::shared_ptr<const std::vector<Variant>> variants = {};
+  /// Values of that sequence whose contents replays depend on, ascending; null: not known yet.
+  std::shared_ptr<const std::vector<ValueId>> guarded = {};
 };
 
 /// Records the operators of one thread onto a tape, from construction to finish() or destruction.
@@ -64,14 +68,27 @@ class GRADRECOMP_API Recorder {
 
   /// Called by the dispatcher for every operator of the region.
   void record(const c10::OperatorHandle& op, c10::DispatchKeySet keys, torch::jit::Stack* stack);
-  /// Called by autograd for every tensor it saves in the region.
+  /// Called by autograd for every plain tensor it saves in the region.
   ValueId save(const at::Tensor& tensor);
+  /// Notes that `tensor` is about to be written where the recorder does not see it.
+  void note_write(const at::Tensor& tensor);
 
   /// Called before each op that is not a mere view; the region closes windows from here.
   std::function<void()> before_op;
 
  private:
   struct Draft;
+  static bool is_recordable(const torch::jit::Stack& stack, std::size_t num_arguments);
+  void pass_on(const c10::OperatorHandle& op, c10::DispatchKeySet keys, torch::jit::Stack* stack);
+  void record_call(const c10::OperatorHandle& op, c10::DispatchKeySet keys,
+                   torch::jit::Stack* stack);
+  void look_for_unseen_writes(const OpTraits& traits, const torch::jit::Stack& stack);
+  void look_for_unseen_write(const at::Tensor& tensor, bool writing);
+  void trust_as_it_is(const at::Tensor& tensor, ValueId value);
+  void record_unseen_write(const at::Tensor& tensor);
+  void expect_bumps(const OpTraits& traits, const torch::jit::Stack& stack);
+  void print_result(const Draft& draft, ValueId value, const Geometry& geometry);
+  void guard_external(ValueId value, const Geometry& geometry);
   void look_at_statistics(Draft& draft, const torch::jit::Stack& stack);
   at::Tensor record_copy(const at::Tensor& tensor, c10::DispatchKeySet keys);
   void read_arguments(Draft& draft, const torch::jit::Stack& stack);

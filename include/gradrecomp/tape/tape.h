@@ -4,6 +4,7 @@
 #include <c10/util/flat_hash_map.h>
 
 #include <deque>
+#include <functional>
 #include <memory>
 #include <mutex>
 #include <string>
@@ -15,6 +16,7 @@
 
 namespace gradrecomp::tape {
 
+class Contents;
 class HostCopy;
 class Observer;
 
@@ -49,6 +51,13 @@ struct SweepPlan {
 /// By ascending target; null: no replay differs from the rule.
 using SweepPlans = std::shared_ptr<const std::vector<SweepPlan>>;
 
+/// How much of the memory that replays read, and others may write, is compared with what it was.
+enum class Guard : std::uint8_t {
+  off,      ///< none of it
+  sampled,  ///< some of each row and each column; small values whole
+  whole,    ///< all of it
+};
+
 /// A storage at one content version.
 struct Value {
   /// The storage, whoever holds it. Also keeps its address from being used again.
@@ -59,10 +68,12 @@ struct Value {
   /// Of aliases that autograd does not take for views (aten::_unsafe_view), which count alone.
   std::vector<c10::VariableVersion> alias_counters;
   std::uint32_t sealed_version = 0;
+  std::uint32_t seen_version = 0;  ///< when the recorder last looked
+  std::int32_t num_due_bumps = 0;  ///< of `seen_version`, by writes that have been recorded
   std::int64_t bytes = 0;
   OpId producer = -1;       ///< -1: external
-  ValueId overwrites = -1;  ///< the value whose storage it took over
-  ValueId overwritten_by = -1;
+  ValueId overwrites = -1;  ///< the value whose memory it took over
+  ValueId overwritten_by = -1;  ///< the next content of its storage, maybe in other memory
   std::int32_t num_handles = 0;
   std::int32_t num_wanted = 0;  ///< handles, and wanted ops that read it
   std::int32_t num_reads = 0;   ///< by recorded ops
@@ -74,7 +85,15 @@ struct Value {
   bool uninitialized = false;  ///< made by an empty-like op and not written yet
   bool must_keep = false;      ///< is a source, or would be if the program let go of it
   bool lost = false;           ///< cannot be made again and is not held
+  bool borrowed = false;       ///< LibTorch did not allocate it, and cannot know how long it lasts
+  bool has_print = false;      ///< what it contains is known, see Contents
+  bool stale = false;          ///< what the program holds is no longer this content
   bool snapshot = false;       ///< cloned when overwritten, because its content is a source
+
+  /// Whether `other` is the storage that it is a content of.
+  [[nodiscard]] bool is_content_of(const c10::Storage& other) const {
+    return owner._unsafe_get_target() == other.unsafeGetStorageImpl();
+  }
 };
 
 /// Measured for one op; 0 where that was not possible.
@@ -90,8 +109,8 @@ struct ReplayTimes {
 /// Threads:  recorded on one thread; after seal() any number of backward threads may use it.
 class GRADRECOMP_API Tape : public std::enable_shared_from_this<Tape> {
  public:
-  Tape() = default;
-  ~Tape() = default;
+  Tape();
+  ~Tape();
   Tape(const Tape&) = delete;
   Tape& operator=(const Tape&) = delete;
 
@@ -110,8 +129,24 @@ class GRADRECOMP_API Tape : public std::enable_shared_from_this<Tape> {
   /// An external value over a private copy of `number`, a 0-dim CPU tensor, so that holding it
   /// does not change when the program's own temporary dies.
   ValueId add_constant(const at::Tensor& number);
-  /// Notes that a recorded op reads `value`; `written` if it reads only to write.
-  void count_read(ValueId value, bool written);
+  /// Notes that a recorded op reads a value.
+  void count_read(const Read& read);
+  /// From now on contents are compared so.
+  void guard(Guard guard) { guard_ = guard; }
+  /// Notes what `value` contains now.
+  void print(ValueId value, const Geometry& geometry, Guard guard);
+  /// Notes what an external value contains now, unless that is known or does not matter.
+  void print_external(ValueId value, const Geometry& geometry);
+  /// Whether somebody has written `value` unseen since the last look. `writing` by whoever looks.
+  [[nodiscard]] bool was_written_unseen(ValueId value, bool writing);
+  /// Notes that the version counter of `value` is about to grow, or has.
+  void expect_bump(ValueId value) { ++values_[value].num_due_bumps; }
+  /// Notes that what `value` contained is no more: ops that read it cannot be replayed, unless it
+  /// can be made again.
+  void lose(ValueId value);
+  /// Whether its memory may be freed before backward without LibTorch's knowledge, as no handle
+  /// makes plain training read it there.
+  [[nodiscard]] bool may_vanish(ValueId value) const;
   /// Notes that `alias` shows `value` too, with a version counter of its own.
   void watch(ValueId value, const at::Tensor& alias);
   /// Marks `value` as made by an empty-like op.
@@ -147,7 +182,8 @@ class GRADRECOMP_API Tape : public std::enable_shared_from_this<Tape> {
   ValueId add_handle(const at::Tensor& tensor);
   void release_handle(ValueId value);
   /// The storage of `value`, replaying what it takes.
-  /// Throws: c10::Error if a value it needs was modified after the forward pass, naming the op.
+  /// Throws: c10::Error if a value it needs was modified after the forward pass, with the knowledge
+  ///         of its version counter or without, or is gone, naming the op.
   c10::Storage materialize(ValueId value);
   /// Runs the ops [first, last) once on the originals and compares what they make with the
   /// originals that still live, bit by bit; values that differ become sources.
@@ -168,9 +204,14 @@ class GRADRECOMP_API Tape : public std::enable_shared_from_this<Tape> {
   /// Per op, what verification found; what a later step on the same op sequence may go by.
   [[nodiscard]] std::vector<Variant> variants() const;
   /// Keeps backward threads out while it is held, for whoever looks at several things at once.
-  [[nodiscard]] std::unique_lock<std::recursive_mutex> lock() const {
-    return std::unique_lock(mutex_);
-  }
+  [[nodiscard]] std::unique_lock<std::recursive_mutex> lock() const;
+
+  /// Calls `begins`, under the lock, when a backward pass first asks for a value.
+  void at_backward(std::function<void(Tape&)> begins) { backward_begins_ = std::move(begins); }
+  /// Notes that a backward pass of that number asks for a value; -1: none does.
+  void asked_by(int graph_task);
+  /// Once sealed, the external values that replays may read, ascending.
+  [[nodiscard]] std::vector<ValueId> external_values_that_replays_read() const;
 
   void observe(std::shared_ptr<Observer> observer) { observer_ = std::move(observer); }
   [[nodiscard]] Observer* observer() const { return observer_.get(); }
@@ -199,10 +240,15 @@ class GRADRECOMP_API Tape : public std::enable_shared_from_this<Tape> {
   void check_unmodified(ValueId id, const Op& reader) const;
   [[nodiscard]] const SweepPlan* sweep_plan(ValueId target) const;
   [[nodiscard]] c10::Storage live_storage(ValueId id) const;
+  void print_what_replays_read();
+  void check_content(ValueId id, const Op& reader);
+  void look_for_stale(ValueId id);
 
   std::deque<Value> values_;
   std::deque<Op> ops_;
   ska::flat_hash_map<const c10::StorageImpl*, ValueId> by_storage_;
+  std::unique_ptr<Contents> contents_;
+  Guard guard_ = Guard::sampled;
   std::shared_ptr<Observer> observer_;
   SweepPlans sweep_plans_;
   Offloads offloads_;
@@ -213,6 +259,8 @@ class GRADRECOMP_API Tape : public std::enable_shared_from_this<Tape> {
   std::int64_t num_replayed_ops_ = 0;
   std::int64_t num_substituted_ops_ = 0;
   double replay_seconds_ = 0;
+  std::function<void(Tape&)> backward_begins_;
+  int last_graph_task_ = -1;
   bool sealed_ = false;
   bool draws_ = false;  // some op drew random numbers
   // Unpacks and releases may come from several backward threads; recursive because freeing a

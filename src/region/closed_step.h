@@ -1,0 +1,31 @@
+#pragma once
+
+#include <memory>
+#include <mutex>
+#include <vector>
+
+#include "session.h"
+
+namespace gradrecomp {
+
+/// What remains of a step after its region closed, as long as its tape is there. Opens the replay
+/// phase when a backward pass first asks the tape for something, and closes it when the pass ends.
+class ClosedStep : public std::enable_shared_from_this<ClosedStep> {
+ public:
+  /// `session` is null for a dropping step, `log` unless the step is profiled.
+  ClosedStep(std::shared_ptr<Session> session, std::shared_ptr<profile::StepLog> log,
+             Session::Sequence sequence, std::vector<std::uint8_t> kept);
+
+  /// Called under the tape's lock by the backward pass of that number.
+  void backward_begins(tape::Tape& tape);
+
+ private:
+  void backward_ends(tape::Tape& tape);
+
+  std::shared_ptr<Session> session_;
+  std::shared_ptr<profile::StepLog> log_;
+  Session::Sequence sequence_;
+  std::vector<std::uint8_t> kept_;
+};
+
+}  // namespace gradrecomp

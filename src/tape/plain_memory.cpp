@@ -1,0 +1,59 @@
+#include "plain_memory.h"
+
+#include <c10/core/impl/LocalDispatchKeySet.h>
+
+#include <algorithm>
+
+namespace gradrecomp::tape {
+namespace {
+
+using c10::BackendComponent;
+using c10::DispatchKey;
+using c10::DispatchKeySet;
+
+// A list of what is known to be plain: what a later LibTorch adds is not, until somebody looks.
+constexpr DispatchKeySet kPlain =
+    c10::autograd_dispatch_keyset_with_ADInplaceOrView | c10::autocast_dispatch_keyset |
+    DispatchKeySet({DispatchKey::Dense, DispatchKey::BackendSelect, DispatchKey::Conjugate,
+                    DispatchKey::Negative, DispatchKey::Fake}) |
+    DispatchKeySet(DispatchKeySet::RAW, c10::full_backend_mask);
+
+constexpr DispatchKeySet kMeta{DispatchKey::Meta};
+
+// On bits, as DispatchKeySet's own difference leaves backends in.
+bool has_only_plain(DispatchKeySet keys) { return (keys.raw_repr() & ~kPlain.raw_repr()) == 0; }
+
+bool has_memory(const at::TensorBase& tensor) {
+  if (!tensor.has_storage()) return false;
+  const c10::StorageImpl* storage = tensor.storage().unsafeGetStorageImpl();
+  return storage != nullptr && (storage->nbytes() == 0 || storage->data() != nullptr);
+}
+
+}  // namespace
+
+bool is_plain(const at::TensorBase& tensor) {
+  const DispatchKeySet keys = tensor.key_set();
+  return has_only_plain(keys) && keys.highestBackendKey() != kMeta.highestBackendKey() &&
+         has_memory(tensor);
+}
+
+bool holds_plain_tensors(const c10::IValue& value) {
+  if (value.isTensor()) return !value.toTensor().defined() || is_plain(value.toTensor());
+  if (value.isTensorList()) {
+    const auto tensors = value.toTensorList();
+    return std::ranges::all_of(tensors, [](const at::Tensor& tensor) {
+      return !tensor.defined() || is_plain(tensor);
+    });
+  }
+  const bool has_items = value.isTuple() || (value.isList() && !value.isIntList() &&
+                                             !value.isDoubleList() && !value.isBoolList());
+  if (!has_items) return true;
+  if (value.isTuple()) return std::ranges::all_of(value.toTupleRef().elements(), holds_plain_tensors);
+  return std::ranges::all_of(value.toListRef(), holds_plain_tensors);
+}
+
+bool dispatches_plainly() {
+  return has_only_plain(c10::impl::tls_local_dispatch_key_set().included_);
+}
+
+}  // namespace gradrecomp::tape
