@@ -36,6 +36,10 @@ Region::Region(Options options) : session_(std::make_shared<Session>(std::move(o
   profile::install_cpu_counter();
 }
 
+Region::~Region() = default;
+Region::Region(Region&& other) noexcept = default;
+Region& Region::operator=(Region&& other) noexcept = default;
+
 Session& Region::session() const {
   TORCH_CHECK(session_ != nullptr,
               "Region: this region was moved from, but must not be used then. Use the one that it "

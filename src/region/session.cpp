@@ -229,6 +229,10 @@ void Session::learn(const Profiled& profiled, plan::Graph graph) {
     if (adds_nothing(before, graph)) return activate(before);
   }
   if (const std::string why = why_not_plannable(graph); !why.empty()) {
+    if (!warned_of_safe_.exchange(true)) {
+      TORCH_WARN("GradRecomp cannot plan this op sequence and drops stage by stage instead, as in its "
+                 "first step: ", why);
+    }
     return settle(profiled, std::move(graph), "it cannot be planned: " + why);
   }
   auto known = std::make_shared<KnownSequence>();
@@ -248,10 +252,6 @@ void Session::settle(const Profiled& profiled, plan::Graph graph, const std::str
   known->advice.sequence = std::make_shared<const Sequence>(profiled.sequence);
   known->advice.keep = std::make_shared<const std::vector<std::uint8_t>>(profiled.kept);
   remember(std::move(known));
-  const bool matters = std::ranges::any_of(profiled.kept, [](auto kept) { return kept != 0; });
-  if (!matters || warned_of_safe_.exchange(true)) return;
-  TORCH_WARN("GradRecomp goes on with an op sequence as its first step ran, dropping stage by ",
-             "stage: ", why);
 }
 
 void Session::plan_for(KnownSequence& known) {

@@ -67,6 +67,9 @@ class GRADRECOMP_API Region {
  public:
   /// Throws:  c10::ValueError if an option is out of range or contradicts another.
   explicit Region(Options options = {});
+  ~Region();
+  Region(Region&& other) noexcept;
+  Region& operator=(Region&& other) noexcept;
 
   /// Runs `body` as one step of the region and returns what it returns, of any type.
   ///

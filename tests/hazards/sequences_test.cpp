@@ -1,0 +1,449 @@
+// Conformance H9, H10, H11, H12, H13, H14, H20: steps that come in several kinds and in any order.
+#include <gmock/gmock.h>
+#include <torch/torch.h>
+
+#include <map>
+
+#include "gradrecomp/profile/memory_meter.h"
+#include "support/messages.h"
+#include "support/modes.h"
+
+namespace gradrecomp::test {
+namespace {
+
+namespace nn = torch::nn;
+using ::testing::HasSubstr;
+
+const Options kBudget{.max_overhead = 0.3, .cost = plan::CostModel::flops};
+
+nn::Sequential layers(int count, std::int64_t width = 24) {
+  nn::Sequential made;
+  for (int i = 0; i < count; ++i) {
+    made->push_back(nn::Linear(width, width));
+    made->push_back(nn::GELU());
+  }
+  return made;
+}
+
+/// How often a region profiled and followed.
+struct Count {
+  int steps = 0;
+  int profiled = 0;
+  int followed = 0;
+
+  void add(const StepReport& report) {
+    ++steps;
+    profiled += report.profiled ? 1 : 0;
+    followed += report.followed_plan ? 1 : 0;
+  }
+};
+
+TEST(Sequences, H9BlocksOfOneModelInOneRegionEachGetTheirPlan) {
+  std::vector<nn::Sequential> blocks;
+  for (const int depth : {2, 3, 4}) blocks.push_back(layers(depth));
+  Region region(kBudget);
+  Count count;
+  for (int step = 0; step < 10; ++step) {
+    auto h = torch::randn({8, 24});
+    for (auto& block : blocks) {
+      block->zero_grad();
+      h = region.run([&] { return block->forward(h); });
+      count.add(region.last_step());
+    }
+    h.sum().backward();
+  }
+  EXPECT_EQ(region.num_plans(), 3);
+  EXPECT_LE(count.profiled, 4);
+  EXPECT_GE(count.followed, count.steps - 6);
+}
+
+TEST(Sequences, H9MicroBatchesInFlightEachGetTheirPlan) {
+  for (const std::int64_t other : {32, 40}) {
+    auto model = layers(4);
+    Region region({.policy = "every_1"});
+    Count count;
+    for (int step = 0; step < 10; ++step) {
+      Tensors losses;
+      for (const std::int64_t batch : {std::int64_t{32}, other}) {
+        losses.push_back(region.run([&] { return model->forward(torch::randn({batch, 24})); }).sum());
+        count.add(region.last_step());
+      }
+      model->zero_grad();
+      for (auto& loss : losses) loss.backward();
+      model->zero_grad();
+    }
+    EXPECT_LE(count.profiled, 4);
+    EXPECT_GE(count.followed, count.steps - 6);
+  }
+}
+
+// One sequence in nine, as the last micro-batch of an accumulated step may be.
+TEST(Sequences, H9ARareSequenceIsProfiledInTheEnd) {
+  auto model = layers(3);
+  const auto more = [&](const at::Tensor& y) { return torch::sigmoid(y).mul(2); };
+  Region region(kBudget);
+  Count last_half;
+  for (int step = 0; step < 20 * 9; ++step) {
+    model->zero_grad();
+    region
+        .run([&] {
+          const auto y = model->forward(torch::randn({8, 24}));
+          return step % 9 == 8 ? more(y) : y;
+        })
+        .sum()
+        .backward();
+    if (step >= 10 * 9) last_half.add(region.last_step());
+  }
+  EXPECT_EQ(region.num_plans(), 2);
+  EXPECT_EQ(last_half.profiled, 0);
+  EXPECT_EQ(last_half.followed, last_half.steps);
+}
+
+TEST(Sequences, H9ThatNeverComeAgainAreNotProfiledForEver) {
+  Region region(kBudget);
+  int profiled = 0;
+  const WarningLog log;
+  auto weight = torch::randn({16, 16}).requires_grad_();
+  for (int step = 0; step < 60; ++step) {
+    const auto y = region.run([&] {
+      auto h = torch::randn({4, 16}).mm(weight);
+      for (int i = 0; i < 8; ++i) h = (step >> i) % 2 == 0 ? h.sin() : h.tanh();
+      return h;
+    });
+    y.sum().backward();
+    weight.mutable_grad() = at::Tensor();
+    if (step >= 20) profiled += region.last_step().profiled ? 1 : 0;
+  }
+  EXPECT_LE(profiled, 4);
+  EXPECT_THAT(log.text(), HasSubstr("followed no plan for 20 steps"));
+}
+
+TEST(Sequences, H9PredictedPeaksAreThoseOfOneStepHoweverManyAreInFlight) {
+  auto model = layers(6, 64);
+  const auto predicted = [&](int in_flight) {
+    Region region({.policy = "every_1"});
+    for (int step = 0; step < 3; ++step) {
+      Tensors losses;
+      for (int i = 0; i < in_flight; ++i) {
+        losses.push_back(region.run([&] { return model->forward(torch::randn({32, 64})); }).sum());
+      }
+      for (auto& loss : losses) {
+        loss.backward();
+        model->zero_grad();
+      }
+    }
+    return region.plan().predicted_plain_peak_bytes;
+  };
+  EXPECT_EQ(predicted(1), predicted(4));
+}
+
+TEST(Outputs, H10CapturedOnesAreAsGoodAsReturnedOnes) {
+  auto model = layers(6, 64);
+  for (const bool scope : {false, true}) {
+    Region region(kBudget);
+    for (int step = 0; step < 3; ++step) {
+      at::Tensor y;
+      const auto x = torch::randn({16, 64});
+      if (scope) {
+        auto open = region.open();
+        y = model->forward(x);
+        open.close();
+      } else {
+        region.run([&] { y = model->forward(x); });
+      }
+      model->zero_grad();
+      y.sum().backward();
+    }
+    EXPECT_TRUE(region.has_plan());
+    EXPECT_TRUE(region.last_step().followed_plan) << region.last_step().reason;
+    EXPECT_GT(region.last_step().num_replayed_ops, 0);
+  }
+}
+
+struct Outputs {
+  at::Tensor a;
+  std::map<std::string, at::Tensor> more;
+  c10::IValue value;
+};
+
+TEST(Outputs, H10OfAnyTypeAreReturned) {
+  auto model = layers(4);
+  Region region(kBudget);
+  for (int step = 0; step < 3; ++step) {
+    auto outputs = region.run([&] {
+      const auto y = model->forward(torch::randn({8, 24}));
+      return Outputs{y, {{"sine", y.sin()}}, c10::IValue(y.exp())};
+    });
+    auto packed = region.run([&] {
+      const auto y = model->forward(torch::randn({3, 2, 24}));
+      return nn::utils::rnn::pack_padded_sequence(y, torch::tensor({3, 2}));
+    });
+    model->zero_grad();
+    (outputs.a + outputs.more["sine"] + outputs.value.toTensor()).sum().backward();
+    packed.data().sum().backward();
+  }
+  EXPECT_EQ(region.num_plans(), 2);
+  EXPECT_TRUE(region.last_step().followed_plan);
+}
+
+TEST(OpenStep, H10GivenUpOrClosedTwiceLeavesNothingBehind) {
+  auto x = torch::randn({8}).requires_grad_();
+  Region region({.policy = "drop_all"});
+  {
+    const auto given_up = region.open();
+    static_cast<void>(x.sin());
+  }
+  auto step = region.open();
+  const auto y = x.exp().sin();
+  auto moved = std::move(step);
+  moved.close();
+  moved.close();
+  step.close();
+  const auto outside = x.cos();
+  y.sum().backward();
+  EXPECT_EQ(region.last_step().num_ops, 2);
+}
+
+TEST(Regions, H8MoveAndThrowOnceMovedFrom) {
+  static_assert(!std::is_copy_constructible_v<Region> && std::is_nothrow_move_constructible_v<Region>);
+  Region region({.policy = "drop_all"});
+  Region moved = std::move(region);
+  moved.run([] { return torch::ones({2}).requires_grad_().exp(); }).sum().backward();
+  EXPECT_TRUE(moved.has_plan());
+  for (const auto& use : std::vector<std::function<void()>>{
+           [&] { region.run([] { return 1; }); }, [&] { static_cast<void>(region.plan()); },
+           [&] { static_cast<void>(region.has_plan()); },
+           [&] { static_cast<void>(region.last_step()); }}) {
+    EXPECT_THAT(message_of(use), HasSubstr("moved from"));
+  }
+}
+
+TEST(Regions, H8PlanOutlivesTheRegionThatMadeIt) {
+  plan::Plan plan;
+  {
+    Region region({.policy = "drop_all"});
+    region.run([] { return torch::ones({2}).requires_grad_().exp().sin(); }).sum().backward();
+    plan = region.plan();
+  }
+  EXPECT_EQ(plan.policy, "drop_all");
+}
+
+TEST(ResizedOutputs, H11ArePlannedAndExact) {
+  const auto out_of_nothing = [](const at::Tensor& h) {
+    auto made = torch::empty({0});
+    {
+      const torch::NoGradGuard no_grad;
+      at::mul_out(made, h, h);
+    }
+    return h * made;
+  };
+  const auto grown = [](const at::Tensor& h) {
+    auto made = torch::zeros({4, 16});
+    {
+      const torch::NoGradGuard no_grad;
+      made.resize_({8, 16});
+      made.copy_(h);
+    }
+    return (h * made).sin();
+  };
+  const auto grown_with_content = [](const at::Tensor& h) {
+    auto made = h.detach().slice(0, 0, 4).clone();
+    {
+      const torch::NoGradGuard no_grad;
+      made.resize_({8, 16});
+      made.slice(0, 4).copy_(h.slice(0, 4));
+    }
+    return (h * made).sin();
+  };
+  const auto shrunk = [](const at::Tensor& h) {
+    auto made = h.detach().exp();
+    made.resize_({2, 16});
+    return h.slice(0, 0, 2) * made;
+  };
+  for (const auto& body : std::vector<std::function<at::Tensor(const at::Tensor&)>>{
+           out_of_nothing, grown, grown_with_content, shrunk}) {
+    nn::Linear layer(16, 16);
+    const auto forward = [&](const at::Tensor& x) { return body(torch::tanh(layer(x))); };
+    expect_same_in_every_mode([&](const RunPart& run) {
+      Tensors all;
+      for (int step = 0; step < 3; ++step) {
+        const auto x = torch::randn({8, 16});
+        run([&] { return forward(x); }).sum().backward();
+        all.push_back(std::exchange(layer->weight.mutable_grad(), at::Tensor()));
+        layer->zero_grad();
+      }
+      return all;
+    });
+    Region region({.policy = "drop_all"});
+    for (int step = 0; step < 2; ++step) {
+      layer->zero_grad();
+      profile::MemoryMeter meter(c10::kCPU);
+      const auto x = torch::randn({8, 16});
+      region.run([&] { return forward(x); }).sum().backward();
+    }
+    EXPECT_TRUE(region.last_step().followed_plan) << region.last_step().reason;
+  }
+}
+
+TEST(ResizedOutputs, H11OfLayersArePlanned) {
+  for (auto& layer : std::vector<nn::AnyModule>{
+           nn::AnyModule(nn::CrossMapLRN2d(3)),
+           nn::AnyModule(nn::LocalResponseNorm(3)),
+           nn::AnyModule(nn::FractionalMaxPool2d(
+               nn::FractionalMaxPool2dOptions(2).output_size(std::vector<std::int64_t>{4, 4})))}) {
+    nn::Sequential model(nn::Conv2d(nn::Conv2dOptions(3, 8, 3)));
+    model->push_back(layer);
+    model->push_back(nn::Tanh());
+    expect_same_in_every_mode([&](const RunPart& run) {
+      Tensors all;
+      for (int step = 0; step < 3; ++step) {
+        const auto x = torch::randn({2, 3, 12, 12});
+        run([&] { return model->forward(x); }).pow(2).mean().backward();
+        for (auto& p : model->parameters()) {
+          all.push_back(std::exchange(p.mutable_grad(), at::Tensor()));
+        }
+      }
+      return all;
+    });
+    Region region({.policy = "drop_all"});
+    for (int step = 0; step < 2; ++step) {
+      model->zero_grad();
+      const auto x = torch::randn({2, 3, 12, 12});
+      region.run([&] { return model->forward(x); }).sum().backward();
+    }
+    EXPECT_TRUE(region.last_step().followed_plan) << region.last_step().reason;
+  }
+}
+
+TEST(InnerBackward, H12IsProfiledOnceAndSaidOnce) {
+  const WarningLog log;
+  auto weight = torch::randn({8, 8}).requires_grad_();
+  Region region(kBudget);
+  Count count;
+  for (int step = 0; step < 6; ++step) {
+    weight.mutable_grad() = at::Tensor();
+    region
+        .run([&] {
+          const auto x = torch::randn({4, 8}).requires_grad_();
+          const auto y = x.mm(weight).tanh().exp();
+          const auto penalty = torch::autograd::grad({y.sum()}, {x}, {}, true, true)[0];
+          return y.sum() + penalty.pow(2).sum();
+        })
+        .backward();
+    count.add(region.last_step());
+  }
+  EXPECT_EQ(count.profiled, 1);
+  EXPECT_THAT(region.last_step().reason, HasSubstr("cannot be planned"));
+  EXPECT_THAT(region.brief_report(), HasSubstr("cannot be planned"));
+  EXPECT_EQ(log.messages.size(), 1U) << log.text();
+}
+
+TEST(InnerBackward, H12IsExact) {
+  expect_same_in_every_mode([](const RunPart& run) {
+    auto weight = (torch::randn({8, 8}) * 0.3).requires_grad_();
+    Tensors all;
+    for (int step = 0; step < 4; ++step) {
+      const auto data = torch::randn({4, 8});
+      const auto loss = run([&] {
+        const auto x = data.clone().requires_grad_();
+        const auto y = x.mm(weight).tanh().exp();
+        const auto penalty = torch::autograd::grad({y.sum()}, {x}, {}, true, true)[0];
+        return y.sum() + penalty.pow(2).sum();
+      });
+      loss.backward();
+      all.push_back(std::exchange(weight.mutable_grad(), at::Tensor()));
+    }
+    return all;
+  });
+}
+
+TEST(Selection, H13ThatALaterSequenceDoesNotHaveIsAWarning) {
+  const WarningLog log;
+  nn::Linear a(8, 8);
+  Options options = kBudget;
+  options.selection.keep_ops = {"aten::gelu"};
+  Region region(options);
+  for (int step = 0; step < 7; ++step) {
+    a->zero_grad();
+    const auto y = region.run([&] {
+      auto h = a(torch::randn({4, 8}));
+      if (step < 2) h = torch::gelu(h);
+      return h.tanh();
+    });
+    EXPECT_NO_THROW(y.sum().backward()) << "step " << step;
+  }
+  EXPECT_EQ(region.num_plans(), 2);
+  EXPECT_THAT(log.text(), HasSubstr("Options::selection"));
+}
+
+TEST(Selection, H13ThatTheFirstSequenceDoesNotHaveIsAnError) {
+  Options options = kBudget;
+  options.selection.keep_ops = {"aten::misspelled"};
+  Region region(options);
+  const auto y = region.run([] { return torch::ones({2}).requires_grad_().exp().sin(); });
+  EXPECT_THAT(message_of([&] { y.sum().backward(); }), HasSubstr("misspelled"));
+}
+
+TEST(Gradients, H14ThatExistOrNotAreSequencesOfTheirOwn) {
+  auto model = layers(4, 64);
+  Region region({.policy = "drop_all"});
+  const auto measured = [&](bool keeps_gradients) {
+    model->zero_grad(!keeps_gradients);
+    const auto x = torch::randn({16, 64});
+    profile::MemoryMeter meter(c10::kCPU);
+    region.run([&] { return model->forward(x); }).sum().backward();
+    return meter.measured_peak_bytes();
+  };
+  for (const bool keeps : {false, false, true, true, true, false, true}) {
+    const auto peak = measured(keeps);
+    if (region.last_step().followed_plan) {
+      EXPECT_EQ(peak, region.plan().predicted_peak_bytes) << (keeps ? "kept" : "none");
+    }
+  }
+  EXPECT_EQ(region.num_plans(), 2);
+  EXPECT_TRUE(region.last_step().followed_plan);
+}
+
+TEST(Plans, H20BeyondTheMostAreMadeAgainWithoutAProfile) {
+  auto model = layers(3);
+  Region region({.policy = "drop_all", .max_plans = 2});
+  int profiled = 0;
+  for (int round = 0; round < 4; ++round) {
+    for (const std::int64_t batch : {2, 3, 4, 5}) {
+      model->zero_grad();
+      region.run([&] { return model->forward(torch::randn({batch, 24})); }).sum().backward();
+      profiled += region.last_step().profiled ? 1 : 0;
+      if (round > 0) EXPECT_TRUE(region.last_step().followed_plan) << region.last_step().reason;
+      EXPECT_LE(region.num_plans(), 2);
+    }
+  }
+  EXPECT_EQ(profiled, 4);
+}
+
+TEST(Reasons, AreSaidOfEachStepThatFollowsNoPlan) {
+  auto x = torch::randn({8}).requires_grad_();
+  Region region({.policy = "drop_all"});
+  const auto body = [&] { return x.exp().sin(); };
+  region.run(body).sum().backward();
+  EXPECT_THAT(region.last_step().reason, HasSubstr("profiled"));
+  region.run(body).sum().backward();
+  EXPECT_EQ(region.last_step().reason, "");
+  {
+    const torch::NoGradGuard no_grad;
+    region.run(body);
+  }
+  EXPECT_THAT(region.last_step().reason, HasSubstr("gradients are off"));
+  run_dropped([&] { return region.run(body); });
+  EXPECT_THAT(region.last_step().reason, HasSubstr("around it covers it"));
+  EXPECT_THAT(region.brief_report(), HasSubstr("around it covers it"));
+  region.run([&] { return x.exp().sin().cos(); });
+  EXPECT_THAT(region.last_step().reason, HasSubstr("is new"));
+  Region empty;
+  empty.run([&] { return x; });
+  EXPECT_THAT(empty.last_step().reason, HasSubstr("no operator"));
+  for (int step = 0; step < 2; ++step) empty.run([&] { return x.detach() + 1; });
+  EXPECT_THAT(empty.last_step().reason, HasSubstr("nothing in it is saved"));
+}
+
+}  // namespace
+}  // namespace gradrecomp::test

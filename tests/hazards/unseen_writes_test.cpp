@@ -1,0 +1,337 @@
+// Conformance H1, H2, H3, H15, H17: memory that is borrowed, or written where nobody looks.
+#include <c10/core/CPUAllocator.h>
+#include <gmock/gmock.h>
+#include <torch/torch.h>
+
+#include <cstring>
+#include <future>
+
+#include "gradrecomp/region/region.h"
+#include "support/messages.h"
+#include "support/modes.h"
+
+namespace gradrecomp::test {
+namespace {
+
+using ::testing::HasSubstr;
+
+constexpr int kNumSteps = 4;
+
+/// Two layers and their gradients.
+class Layers {
+ public:
+  explicit Layers(std::int64_t width) : a(width, width), b(width, 4) {}
+
+  /// Gradients of the squares of `y`, which leaves none behind.
+  Tensors gradients(const at::Tensor& y) {
+    y.pow(2).mean().backward();
+    Tensors all = {y.detach().clone()};
+    for (auto& layer : {a, b}) {
+      for (auto& parameter : layer->parameters()) {
+        all.push_back(std::exchange(parameter.mutable_grad(), at::Tensor()));
+      }
+    }
+    return all;
+  }
+
+  torch::nn::Linear a;
+  torch::nn::Linear b;
+};
+
+void append(Tensors& all, Tensors more) {
+  all.insert(all.end(), std::make_move_iterator(more.begin()), std::make_move_iterator(more.end()));
+}
+
+/// A program of steps that differ by `body(layers, x, step)`, which runs in the region, and
+/// `after`, which runs between forward and backward.
+HostileProgram steps_of(std::int64_t width,
+                        const std::function<at::Tensor(Layers&, const at::Tensor&, int)>& body,
+                        const std::function<void(Layers&, at::Tensor&)>& after = {}) {
+  return [=](const RunPart& run) {
+    Layers layers(width);
+    Tensors all;
+    for (int step = 0; step < kNumSteps; ++step) {
+      at::Tensor x = torch::randn({width, width});
+      const at::Tensor y = run([&] { return body(layers, x, step); });
+      if (after) after(layers, x);
+      append(all, layers.gradients(y));
+    }
+    return all;
+  };
+}
+
+void churn() {
+  std::vector<std::vector<float>> rubbish;
+  for (int i = 0; i < 64; ++i) rubbish.emplace_back(4096, 1e6F);
+}
+
+std::vector<float> weights_of(std::int64_t count, int step) {
+  std::vector<float> weights(static_cast<std::size_t>(count));
+  for (std::size_t i = 0; i < weights.size(); ++i) {
+    weights[i] = 0.5F + 0.001F * static_cast<float>((i * (step + 1)) % 7);
+  }
+  return weights;
+}
+
+TEST(BorrowedMemory, H1MayDieAsSoonAsItHasBeenCopied) {
+  // The larger vector goes back to the system, so that reading it again would crash.
+  for (const std::int64_t width : {16, 512}) {
+    expect_same_in_every_mode(steps_of(width, [](Layers& layers, const at::Tensor& x, int step) {
+      at::Tensor weights;
+      {
+        auto numbers = weights_of(x.numel(), step);
+        weights = torch::from_blob(numbers.data(), x.sizes()).clone();
+      }
+      churn();
+      return layers.b(torch::tanh(layers.a(x)) * weights);
+    }));
+  }
+}
+
+TEST(BorrowedMemory, H1MayBeFilledAgainForTheNextBatch) {
+  std::vector<double> buffer(16 * 16);
+  const auto body = [&](Layers& layers, const at::Tensor& x, int step) {
+    for (std::size_t i = 0; i < buffer.size(); ++i) buffer[i] = static_cast<double>(i % (step + 3));
+    const auto numbers = torch::from_blob(buffer.data(), {16, 16}, torch::kDouble);
+    return layers.b(torch::tanh(layers.a(x)) * numbers.to(torch::kFloat).sin());
+  };
+  const auto refill = [&](Layers&, at::Tensor&) { std::ranges::fill(buffer, 1e9); };
+  expect_same_in_every_mode(steps_of(16, body, refill));
+}
+
+TEST(BorrowedMemory, H1WithADeleterThatDoesNothingMayDieToo) {
+  expect_same_in_every_mode(steps_of(64, [](Layers& layers, const at::Tensor& x, int step) {
+    at::Tensor weights;
+    {
+      auto numbers = weights_of(x.numel(), step);
+      weights = torch::from_blob(numbers.data(), x.sizes(), [](void*) {}).exp();
+    }
+    churn();
+    return layers.b(torch::tanh(layers.a(x)) * weights);
+  }));
+}
+
+TEST(BorrowedMemory, H1WeightsInItAreReplayedFrom) {
+  std::vector<float> numbers(64 * 64, 0.125F);
+  auto weight = torch::from_blob(numbers.data(), {64, 64}).requires_grad_();
+  const auto x = torch::randn({8, 64});
+  Region region({.policy = "drop_all"});
+  for (int step = 0; step < 2; ++step) {
+    region.run([&] { return x.mm(weight).tanh().exp().sin(); }).sum().backward();
+  }
+  EXPECT_GT(region.last_step().num_replayed_ops, 0);
+}
+
+TEST(RawWrite, H2OntoAFactorysResultIsSeenWheneverItMakesADifference) {
+  expect_same_in_every_mode(steps_of(6, [](Layers& layers, const at::Tensor& x, int step) {
+    auto mask = torch::ones({6, 1});
+    auto rows = mask.accessor<float, 2>();
+    for (int i = 0; i < 6; ++i) {
+      if (step > 0 && i % 3 == step % 3) rows[i][0] = 0;
+    }
+    return layers.b(torch::tanh(layers.a(x)) * mask);
+  }));
+}
+
+TEST(RawWrite, H2OntoFactoriesOfAllKindsIsSeen) {
+  using Factory = std::function<at::Tensor(at::IntArrayRef)>;
+  const std::vector<Factory> factories = {
+      [](at::IntArrayRef s) { return torch::zeros(s); },
+      [](at::IntArrayRef s) { return torch::full(s, 0.5); },
+      [](at::IntArrayRef s) { return torch::rand(s); },
+      [](at::IntArrayRef s) { return torch::randn(s).abs(); },
+      [](at::IntArrayRef s) { return torch::arange(s[0] * s[1], torch::kFloat).view(s).sin(); },
+      [](at::IntArrayRef s) { return torch::eye(s[0], s[1]); },
+      [](at::IntArrayRef s) { return torch::empty(s).fill_(2); },
+      [](at::IntArrayRef s) { return torch::empty(s).uniform_(); },
+      [](at::IntArrayRef s) { return torch::ones(s).clone(); },
+      [](at::IntArrayRef s) { return torch::zeros(s, torch::kInt).to(torch::kFloat); }};
+  for (std::size_t i = 0; i < factories.size(); ++i) {
+    SCOPED_TRACE(i);
+    expect_same_in_every_mode(steps_of(8, [&](Layers& layers, const at::Tensor& x, int step) {
+      auto made = factories[i](x.sizes());
+      if (step > 0) std::memset(made.data_ptr<float>() + step, 0, 3 * sizeof(float));
+      return layers.b(torch::tanh(layers.a(x)) * made);
+    }));
+  }
+}
+
+TEST(RawWrite, H2OntoALargeFactorysResultIsSeenToTheBit) {
+  expect_same_in_every_mode(steps_of(200, [](Layers& layers, const at::Tensor& x, int step) {
+    auto mask = torch::ones({200, 200});
+    if (step > 0) mask.data_ptr<float>()[4321 * step] = 0;
+    return layers.b(torch::tanh(layers.a(x)) * mask);
+  }));
+}
+
+TEST(RawWrite, H2BetweenTwoReadsGivesEachWhatItRead) {
+  expect_same_in_every_mode(steps_of(8, [](Layers& layers, const at::Tensor& x, int step) {
+    auto mask = torch::ones({8, 8});
+    const auto first = torch::tanh(layers.a(x)) * mask.exp();
+    for (int i = 0; i <= step; ++i) mask.data_ptr<float>()[i] = 0.25F;
+    const auto second = torch::sigmoid(layers.a(x)) * mask.exp();
+    return layers.b(first * second);
+  }));
+}
+
+TEST(RawWrite, H2IntoOneBufferThatALoopUsesAgainGivesEachWhatItRead) {
+  expect_same_in_every_mode(steps_of(8, [](Layers& layers, const at::Tensor& x, int /*step*/) {
+    auto buffer = torch::empty({8, 8});
+    auto h = layers.a(x);
+    for (int i = 0; i < 3; ++i) {
+      for (int j = 0; j < 64; ++j) buffer.data_ptr<float>()[j] = static_cast<float>(i + j % 5);
+      h = torch::tanh(h) + buffer.sin();
+    }
+    return layers.b(h.exp());
+  }));
+}
+
+TEST(UnversionedWrite, H3BetweenForwardAndBackwardIsPlainsOrAnError) {
+  const auto body = [](Layers& layers, const at::Tensor& x, int) {
+    return layers.b(torch::gelu(torch::tanh(layers.a(x)) * x));
+  };
+  const std::vector<std::function<void(Layers&, at::Tensor&)>> writes = {
+      [](Layers&, at::Tensor& x) { x.data().zero_(); },
+      [](Layers&, at::Tensor& x) { std::memset(x.data_ptr(), 0, 64); },
+      [](Layers& layers, at::Tensor&) { layers.b->weight.data().add_(0.5); },
+      [](Layers& layers, at::Tensor&) { layers.a->weight.data().mul_(2); },
+      [](Layers& layers, at::Tensor&) { layers.a->bias.data().add_(1); },
+      [](Layers& layers, at::Tensor&) { layers.b->weight.set_data(torch::ones({4, 24})); },
+      [](Layers&, at::Tensor& x) { x.set_data(torch::ones({24, 24})); },
+      [](Layers&, at::Tensor& x) { x = at::Tensor(); }};
+  for (std::size_t i = 0; i < writes.size(); ++i) {
+    SCOPED_TRACE(i);
+    expect_same_or_error_in_every_mode(steps_of(24, body, writes[i]),
+                                       "was written to since the forward pass");
+  }
+}
+
+TEST(UnversionedWrite, H3ToOneRowOrColumnOfALargeWeightIsSeen) {
+  for (const bool column : {false, true}) {
+    torch::manual_seed(3);
+    torch::nn::Linear layer(700, 300);
+    const auto x = torch::randn({5, 700});
+    const auto y = run_dropped([&] { return layer(x).tanh().exp(); });
+    auto weight = layer->weight.data();
+    (column ? weight.select(1, 123) : weight.select(0, 77)).add_(1);
+    EXPECT_THAT(message_of([&] { y.sum().backward(); }), HasSubstr("was written to since"));
+  }
+}
+
+TEST(UnversionedWrite, H3GuardOffLooksAtNothing) {
+  torch::nn::Linear layer(8, 8);
+  const auto x = torch::randn({5, 8});
+  Region region({.policy = "drop_all", .verify = Verify::never, .guard = Guard::off});
+  const auto y = region.run([&] { return layer(x).tanh().exp(); });
+  layer->weight.data().add_(1);
+  EXPECT_EQ(message_of([&] { y.sum().backward(); }), "nothing was thrown");
+}
+
+TEST(UnversionedWrite, H3ErrorNamesTheOpAndLeavesTheNextStepRight) {
+  torch::nn::Linear layer(8, 8);
+  auto x = torch::randn({5, 8});
+  Region region({.policy = "drop_all"});
+  const auto body = [&] { return layer(x).tanh().exp(); };
+  region.run(body).sum().backward();
+  layer->zero_grad();
+  const auto y = region.run(body);
+  x.data().add_(1);
+  const std::string message = message_of([&] { y.sum().backward(); });
+  EXPECT_THAT(message, HasSubstr("aten::addmm"));
+  layer->zero_grad();
+  body().sum().backward();
+  const auto plain = layer->weight.grad().clone();
+  layer->zero_grad();
+  region.run(body).sum().backward();
+  EXPECT_TRUE(same_bits(plain, layer->weight.grad()));
+}
+
+TEST(ResizedStorage, H15GivenBackAndFilledAgainIsExactOrAnError) {
+  // A parameter whose memory is there only while its layer works, as sharded training has it.
+  const auto program = [](const RunPart& run) {
+    torch::manual_seed(5);
+    const auto shard = torch::randn({16, 16}) * 0.2;
+    auto weight = torch::empty({16, 16}).requires_grad_();
+    const auto gather = [&] {
+      auto memory = c10::GetCPUAllocator()->allocate(shard.nbytes());
+      std::memcpy(memory.get(), shard.data_ptr(), shard.nbytes());
+      weight.storage().unsafeGetStorageImpl()->set_data_ptr(std::move(memory));
+      weight.storage().unsafeGetStorageImpl()->set_nbytes(shard.nbytes());
+    };
+    const auto release = [&] {
+      weight.storage().unsafeGetStorageImpl()->set_data_ptr({nullptr, c10::kCPU});
+      weight.storage().unsafeGetStorageImpl()->set_nbytes(0);
+    };
+    Tensors all;
+    for (int step = 0; step < kNumSteps; ++step) {
+      const auto x = torch::randn({4, 16});
+      auto y = run([&] {
+        gather();
+        auto inner = torch::gelu(x.mm(weight)).sin();
+        inner.register_hook([&](const at::Tensor&) { gather(); });
+        release();
+        return inner.exp();
+      });
+      y.sum().backward();
+      gather();
+      all.push_back(std::exchange(weight.mutable_grad(), at::Tensor()));
+    }
+    return all;
+  };
+  expect_same_or_error_in_every_mode(program, "in the forward pass and has 0 now");
+}
+
+/// Adds to its input through a pointer and says so to autograd alone.
+struct DirtyAdd : torch::autograd::Function<DirtyAdd> {
+  static at::Tensor forward(torch::autograd::AutogradContext* context, at::Tensor x) {
+    for (std::int64_t i = 0; i < x.numel(); ++i) x.data_ptr<float>()[i] += 1;
+    context->mark_dirty({x});
+    return x;
+  }
+  static Tensors backward(torch::autograd::AutogradContext*, Tensors gradients) {
+    return gradients;
+  }
+};
+
+TEST(VersionedWrite, H17PastTheDispatcherIsFoundByItsVersion) {
+  expect_same_in_every_mode(steps_of(8, [](Layers& layers, const at::Tensor& x, int) {
+    return layers.b(DirtyAdd::apply(layers.a(x)).square().sin());
+  }));
+}
+
+TEST(VersionedWrite, H17OfAnotherThreadIsFound) {
+  expect_same_in_every_mode(steps_of(8, [](Layers& layers, const at::Tensor& x, int step) {
+    auto z = torch::zeros({8, 8});
+    std::async(std::launch::async, [&] {
+      const torch::NoGradGuard no_grad;
+      z.add_(x, step + 1).mul_(2);
+    }).get();
+    return layers.b(torch::tanh(layers.a(x)) * z.exp());
+  }));
+}
+
+TEST(NotedWrite, H4MakesRawWritesExact) {
+  for (const bool before : {true, false}) {
+    expect_same_in_every_mode(steps_of(8, [&](Layers& layers, const at::Tensor& x, int step) {
+      auto h = torch::tanh(layers.a(x));
+      const auto read_before = h.detach().exp();
+      auto copy = h.detach() * 2;
+      if (before) note_write(copy);
+      copy.data_ptr<float>()[step] = 7;
+      if (!before) note_write(copy);
+      return layers.b(h * copy.sin() + read_before);
+    }));
+  }
+}
+
+TEST(NotedWrite, H4OutsideRegionsMakesAutogradsVersionCheckSeeIt) {
+  auto x = torch::randn({8}).requires_grad_();
+  auto h = x * 2;
+  auto y = h.exp();
+  note_write(y);
+  EXPECT_THAT(message_of([&] { y.sum().backward(); }), HasSubstr("modified by an inplace"));
+  EXPECT_THAT(message_of([] { note_write({}); }), HasSubstr("note_write: tensor is undefined"));
+}
+
+}  // namespace
+}  // namespace gradrecomp::test

@@ -1,0 +1,35 @@
+#pragma once
+
+#include <functional>
+#include <memory>
+#include <string>
+#include <vector>
+
+#include "support/training.h"
+
+namespace gradrecomp::test {
+
+/// Runs part of a program: as it is, or in a region.
+using RunPart = std::function<at::Tensor(const std::function<at::Tensor()>&)>;
+
+/// One way to run a program under GradRecomp: a policy or budget and a way to verify, or
+/// checkpoint().
+struct Mode {
+  std::string name;
+  std::function<RunPart()> make;  ///< a fresh region, if it is one
+};
+
+/// Every kind of policy and budget under every way to verify, and checkpoint().
+std::vector<Mode> every_mode();
+
+/// A program of several steps that runs part of each through `run` and returns all tensors that
+/// must not change. Seeds are set before it runs.
+using HostileProgram = std::function<Tensors(const RunPart&)>;
+
+/// Expects the same bits in every mode as without.
+void expect_same_in_every_mode(const HostileProgram& program);
+
+/// The same, or an error that contains `text`. Returns how many modes raised it.
+int expect_same_or_error_in_every_mode(const HostileProgram& program, const std::string& text);
+
+}  // namespace gradrecomp::test
