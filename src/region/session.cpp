@@ -15,6 +15,7 @@ namespace {
 
 constexpr std::int64_t kManyUnplanned = 20;
 constexpr std::size_t kMostOrders = 4096;
+constexpr int kMostWeight = 8;
 // Measurements outlive plans, so that sequences which come in turn are profiled once.
 constexpr std::size_t kMeasurementsAPlan = 16;
 
@@ -143,13 +144,15 @@ std::uint64_t Session::context() const { return std::rotl(signature_before_, 1) 
 Session::Known Session::expected() const {
   const auto next = next_.find(context());
   if (next == next_.end()) return nullptr;
-  const auto known = std::ranges::find(sequences_, next->second, &KnownSequence::signature);
+  const auto known = std::ranges::find(sequences_, next->second.signature, &KnownSequence::signature);
   return known == sequences_.end() ? nullptr : *known;
 }
 
 void Session::note_order(std::uint64_t signature) {
   if (next_.size() == kMostOrders) next_.clear();
-  next_[context()] = signature;
+  Next& next = next_[context()];
+  next.weight = next.signature == signature ? std::min(next.weight + 1, kMostWeight) : next.weight - 1;
+  if (next.weight < 0) next = {signature, 0};
   signature_before_ = std::exchange(last_signature_, signature);
 }
 

@@ -104,7 +104,12 @@ class Session {
   std::vector<Known> sequences_;  // the last followed last
   Known active_;
   ProfileSchedule schedule_;
-  std::unordered_map<std::uint64_t, std::uint64_t> next_;  // signature after the last two
+  /// What mostly comes after two signatures.
+  struct Next {
+    std::uint64_t signature = 0;
+    int weight = 0;
+  };
+  std::unordered_map<std::uint64_t, Next> next_;
   std::uint64_t last_signature_ = 0;
   std::uint64_t signature_before_ = 0;
   std::int64_t num_steps_ = 0;

@@ -73,6 +73,12 @@ bool grows(const torch::jit::Stack& stack, std::size_t count) {
   return bytes > static_cast<std::int64_t>(tensor.storage().nbytes());
 }
 
+/// Whether backward finds a gradient in `tensor`. What memory it takes depends on that.
+bool has_gradient(const at::Tensor& tensor) {
+  return tensor.is_leaf() && tensor.requires_grad() &&
+         tensor.unsafeGetTensorImpl()->grad().defined();
+}
+
 /// Content that nobody has written: more or less of it is all the same.
 bool is_rubbish(const Value& value) { return value.uninitialized || value.bytes == 0; }
 
@@ -412,6 +418,7 @@ void Recorder::read_tensor(Draft& draft, const at::Tensor& tensor, std::int16_t 
   read.written = written;
   read.scratch = scratch;
   read.requires_grad = tensor.requires_grad();
+  read.has_gradient = has_gradient(tensor);
   read.geometry = Geometry(tensor);
   const bool external = tape_->values()[read.value].external;
   draft.writes_external |= written && external;
@@ -445,6 +452,7 @@ void Recorder::foresee(const Draft& draft) {
   hash_ = mix(hash_, draft.traits.name_hash);
   for (const Read& read : draft.op.reads) {
     hash_ = mix(hash_, static_cast<std::uint64_t>(read.value) << 17 |
+                           static_cast<std::uint64_t>(read.has_gradient) << 16 |
                            static_cast<std::uint64_t>(read.geometry.backend()) << 9 |
                            static_cast<std::uint64_t>(read.requires_grad) << 8 |
                            static_cast<std::uint64_t>(read.geometry.scalar_type()));

@@ -315,6 +315,7 @@ void Tape::seal() {
     }
   }
   by_storage_.clear();
+  shown_.clear();
   count_wanted();
   print_what_replays_read();
   contents_->forget_looks();
@@ -469,6 +470,20 @@ c10::Storage Tape::materialize(ValueId handle) {
   if (observer_) observer_->demanded(*this, id);
   touch(this);
   bring_back_at(id);
+  auto storage = find_or_replay(id);
+  if (!sealed_) show_as(id, storage);
+  return storage;
+}
+
+// A backward pass inside the region goes on with what a replay made as it would with the original.
+void Tape::show_as(ValueId id, const c10::Storage& storage) {
+  const auto* impl = storage.unsafeGetStorageImpl();
+  if (values_[id].is_content_of(storage) || by_storage_.count(impl) > 0) return;
+  by_storage_[impl] = id;
+  shown_.push_back(storage.getWeakStorageImpl());
+}
+
+c10::Storage Tape::find_or_replay(ValueId id) {
   if (auto storage = live_storage(id)) return storage;
   // A value the program still holds but modified is read as it is: autograd's own version check
   // has passed, so plain training would read it too.

@@ -52,7 +52,7 @@ TEST(ForeignTensor, H5NestedTensorIsPassedOn) {
     const auto h = x.mm(weight).tanh();
     const auto nested = at::_nested_tensor_from_tensor_list({h.slice(0, 0, 1), h.slice(0, 1, 4)});
     const auto padded = nested.to_padded_tensor(0.5);
-    return padded.sin().sum({0}).exp() + h;
+    return padded.sin().sum().exp() + h;
   }));
 }
 
@@ -211,7 +211,7 @@ TEST(UntrackedTensor, H5ModifiedInPlaceIsAutogradsOwnError) {
   auto values = torch::ones({3}).requires_grad_();
   const auto indices = torch::tensor({{0, 1, 2}});
   const auto body = [&] {
-    const auto sparse = torch::sparse_coo_tensor(indices, values * 1, {3});
+    const auto sparse = at::sparse_coo_tensor(indices, values * 1, {3});
     const auto squared = sparse * sparse;
     return std::pair(squared, sparse);
   };

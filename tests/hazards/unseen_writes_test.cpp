@@ -174,8 +174,8 @@ TEST(RawWrite, H2BetweenTwoReadsGivesEachWhatItRead) {
   }));
 }
 
-TEST(RawWrite, H2IntoOneBufferThatALoopUsesAgainGivesEachWhatItRead) {
-  expect_same_in_every_mode(steps_of(8, [](Layers& layers, const at::Tensor& x, int /*step*/) {
+TEST(RawWrite, H2IntoOneBufferThatALoopUsesAgainGivesEachWhatItReadOrAnError) {
+  const auto program = steps_of(8, [](Layers& layers, const at::Tensor& x, int /*step*/) {
     auto buffer = torch::empty({8, 8});
     auto h = layers.a(x);
     for (int i = 0; i < 3; ++i) {
@@ -183,7 +183,13 @@ TEST(RawWrite, H2IntoOneBufferThatALoopUsesAgainGivesEachWhatItRead) {
       h = torch::tanh(h) + buffer.sin();
     }
     return layers.b(h.exp());
-  }));
+  });
+  const int num_errors =
+      expect_same_or_error_in_every_mode(program, "were written to behind the dispatcher");
+  const auto is_unverified = [](const Mode& mode) {
+    return mode.name.find("never") != std::string::npos || mode.name == "checkpoint()";
+  };
+  EXPECT_LE(num_errors, std::ranges::count_if(every_mode(), is_unverified));
 }
 
 TEST(UnversionedWrite, H3BetweenForwardAndBackwardIsPlainsOrAnError) {

@@ -26,6 +26,7 @@ struct Read {
   std::int32_t element = -1;  ///< position in a tensor list; -1: the argument is one tensor
   bool written = false;       ///< the operator wrote it in place
   bool requires_grad = false;
+  bool has_gradient = false;  ///< a leaf that backward adds to, instead of giving it one
   bool scratch = false;  ///< written behind the schema's back: replay hands it a clone
   Geometry geometry;
 };

@@ -233,6 +233,8 @@ class GRADRECOMP_API Tape : public std::enable_shared_from_this<Tape> {
   void hold(ValueId id, Hold kind, c10::Storage storage);
   void let_go(ValueId id);
   c10::Storage replay(ValueId id);
+  c10::Storage find_or_replay(ValueId id);
+  void show_as(ValueId id, const c10::Storage& storage);
   void bring_back(ValueId id);
   void bring_back_at(ValueId demanded);
   void count_wanted();
@@ -247,6 +249,8 @@ class GRADRECOMP_API Tape : public std::enable_shared_from_this<Tape> {
   std::deque<Value> values_;
   std::deque<Op> ops_;
   ska::flat_hash_map<const c10::StorageImpl*, ValueId> by_storage_;
+  /// Made by replays while the region runs; keeps their addresses from being used again.
+  std::vector<c10::weak_intrusive_ptr<c10::StorageImpl>> shown_;
   std::unique_ptr<Contents> contents_;
   Guard guard_ = Guard::sampled;
   std::shared_ptr<Observer> observer_;
