@@ -4,7 +4,6 @@
 
 #include <algorithm>
 #include <memory>
-#include <optional>
 #include <string>
 
 #include "arguments.h"
@@ -27,17 +26,19 @@ struct Arguments {
 void set_batches(const std::string& text, BatchQuestions& questions) {
   constexpr Range kRange{1, 1 << 16};
   const auto comma = text.find(',');
-  const auto small = read_whole_number(text.substr(0, comma), kRange);
-  const auto large =
-      comma == std::string::npos ? std::nullopt : read_whole_number(text.substr(comma + 1), kRange);
-  if (!small || !large || *small >= *large) {
+  const auto read = [&](const std::string& part) {
+    return read_whole_number(part, kRange).value_or(0);
+  };
+  const auto small = read(text.substr(0, comma));
+  const auto large = comma == std::string::npos ? 0 : read(text.substr(comma + 1));
+  if (small == 0 || small >= large) {
     reject("--batches", "value", text,
            fmt::format("two batch sizes that rise, from {} to {}, with a comma between. Pass for "
                        "example 2,4.",
                        kRange.least, kRange.most));
   }
-  questions.small_batch = *small;
-  questions.large_batch = *large;
+  questions.small_batch = small;
+  questions.large_batch = large;
 }
 
 void add_request_arguments(CLI::App& command, BatchQuestions& questions) {
