@@ -21,7 +21,8 @@ namespace {
 
 namespace fs = std::filesystem;
 
-constexpr mode_t kAnyoneReadsAndWrites = 0666;  // less what the umask takes away
+constexpr mode_t kUsual = 0666;  // less what the umask takes away
+constexpr mode_t kPrivate = 0600;
 constexpr mode_t kPermissions = 07777;
 
 [[noreturn]] void refuse(std::string_view function, const fs::path& path, std::string requirement) {
@@ -67,8 +68,7 @@ class Descriptor {
   int number_;
 };
 
-/// A file beside `path` that nobody else has, and is gone when this ends unless it was put in
-/// place.
+/// A file of ours beside `target`, gone when this ends unless it was put in place.
 class Part {
  public:
   explicit Part(const fs::path& target) : target_(target) {
@@ -76,31 +76,30 @@ class Part {
     path_ = target.parent_path() / (".gradrecomp-" + std::to_string(random()) + ".part");
   }
   ~Part() {
-    if (!in_place_) ::unlink(path_.c_str());
+    if (is_there_) ::unlink(path_.c_str());
   }
   Part(const Part&) = delete;
   Part& operator=(const Part&) = delete;
 
-  [[nodiscard]] int open() const {
-    return ::open(path_.c_str(), O_WRONLY | O_CREAT | O_EXCL | O_CLOEXEC, kAnyoneReadsAndWrites);
+  [[nodiscard]] int open(mode_t mode) {
+    const int file = ::open(path_.c_str(), O_WRONLY | O_CREAT | O_EXCL | O_CLOEXEC, mode);
+    is_there_ = file >= 0;
+    return file;
   }
 
   [[nodiscard]] bool put_in_place() {
-    in_place_ = ::rename(path_.c_str(), target_.c_str()) == 0;
-    return in_place_;
+    is_there_ = ::rename(path_.c_str(), target_.c_str()) != 0;
+    return !is_there_;
   }
 
  private:
   fs::path target_;
   fs::path path_;
-  bool in_place_ = false;
+  bool is_there_ = false;
 };
 
-/// Gives the open `file` the permissions of the one it is to replace and, where the system lets us,
-/// its owner.
-bool take_permissions(int file, const fs::path& replaced) {
-  struct stat old {};
-  if (::stat(replaced.c_str(), &old) != 0) return errno == ENOENT;
+/// Gives the open `file` the permissions that another had and, where the system lets us, its owner.
+bool take_permissions(int file, const struct stat& old) {
   if (::fchown(file, old.st_uid, old.st_gid) != 0 && errno != EPERM) return false;
   return ::fchmod(file, old.st_mode & kPermissions) == 0;
 }
@@ -115,12 +114,15 @@ int write_directly(const FileTarget& target, std::string_view text) {
 }
 
 int write_beside(const FileTarget& target, std::string_view text) {
+  struct stat old {};
+  const bool is_new = ::stat(target.path.c_str(), &old) != 0;
   Part part(target.path);
-  Descriptor file(part.open());
+  // What replaces a private file is private from its first byte on.
+  Descriptor file(part.open(is_new ? kUsual : kPrivate));
   // fsync: some file systems notice only then that they are full.
-  const bool done = file.is_open() && file.write(text) &&
-                    take_permissions(file.number(), target.path) && ::fsync(file.number()) == 0 &&
-                    file.close() && part.put_in_place();
+  const bool done = file.is_open() && (is_new || take_permissions(file.number(), old)) &&
+                    file.write(text) && ::fsync(file.number()) == 0 && file.close() &&
+                    part.put_in_place();
   return done ? 0 : errno;
 }
 
@@ -130,7 +132,8 @@ bool is_replaceable(const FileTarget& target) {
   std::error_code error;
   const auto folder = target.path.parent_path();
   if (target.descriptor >= 0) return ::fcntl(target.descriptor, F_GETFD) >= 0;
-  if (fs::is_directory(target.path, error)) return false;
+  // It is a link still where links lead round.
+  if (fs::is_directory(target.path, error) || fs::is_symlink(target.path, error)) return false;
   if (fs::exists(target.path, error) && !may_write(target.path)) return false;
   return target.in_place || (fs::is_directory(folder, error) && may_write(folder));
 }

@@ -36,8 +36,7 @@ FileTarget file_target(const fs::path& path) {
   FileTarget target{in_real_folder(path)};
   std::error_code error;
   for (int i = 0; i < kMostLinks; ++i) {
-    // Before its link is followed: a descriptor may stand for a file, but has a place of its own in
-    // it.
+    // Before its link is followed: a descriptor may be that of a file, and has its own place there.
     target.descriptor = descriptor_at(target.path);
     if (target.descriptor >= 0 || !fs::is_symlink(target.path, error)) break;
     target.path = in_real_folder(target.path.parent_path() / fs::read_symlink(target.path, error));
