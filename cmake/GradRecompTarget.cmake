@@ -16,6 +16,13 @@ function(gradrecomp_target target)
   endif()
 endfunction()
 
+# gradrecomp_install_rpath(<target> <folder>...): where the installed file looks for libraries, and the
+# built one too: had it a list of its own, CMake would end that with colons for the installation to
+# write over, and an empty entry means the current folder.
+function(gradrecomp_install_rpath target)
+  set_target_properties(${target} PROPERTIES INSTALL_RPATH "${ARGN}" BUILD_WITH_INSTALL_RPATH ON)
+endfunction()
+
 # gradrecomp_library(<target>): a library of ours, static or, with BUILD_SHARED_LIBS, shared. It shows
 # what GRADRECOMP_API marks and nothing else.
 function(gradrecomp_library target)
@@ -23,7 +30,8 @@ function(gradrecomp_library target)
   set_target_properties(${target} PROPERTIES
     VERSION ${PROJECT_VERSION} SOVERSION "${PROJECT_VERSION_MAJOR}.${PROJECT_VERSION_MINOR}"
     CXX_VISIBILITY_PRESET hidden CUDA_VISIBILITY_PRESET hidden VISIBILITY_INLINES_HIDDEN ON
-    DEFINE_SYMBOL "" INSTALL_RPATH "$ORIGIN")
+    DEFINE_SYMBOL "" LIBRARY_OUTPUT_DIRECTORY "${PROJECT_BINARY_DIR}/${CMAKE_INSTALL_LIBDIR}")
+  gradrecomp_install_rpath(${target} "$ORIGIN")  # all lie side by side
 endfunction()
 
 # gradrecomp_torch_pch(<target>): reuse one precompiled torch/torch.h, which costs 12 s per file.

@@ -19,8 +19,7 @@ if(TARGET gradrecomp)
   # The program must find LibTorch where the build found it, even if that is inside the source tree.
   cmake_path(GET LibTorch_CPU_LIBRARY PARENT_PATH GradRecomp_libtorch_dir)
   file(RELATIVE_PATH GradRecomp_libdir "/${CMAKE_INSTALL_BINDIR}" "/${CMAKE_INSTALL_LIBDIR}")
-  set_target_properties(gradrecomp PROPERTIES
-    INSTALL_RPATH "$ORIGIN/${GradRecomp_libdir};${GradRecomp_libtorch_dir}")
+  gradrecomp_install_rpath(gradrecomp "$ORIGIN/${GradRecomp_libdir}" "${GradRecomp_libtorch_dir}")
   install(TARGETS gradrecomp)
 endif()
 

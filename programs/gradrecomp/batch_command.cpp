@@ -25,12 +25,17 @@ struct Arguments {
 
 void set_batches(const std::string& text, BatchQuestions& questions) {
   constexpr Range kRange{1, 1 << 16};
-  const auto comma = std::min(text.find(','), text.size());
-  const auto small = whole_number("--batches", text.substr(0, comma), kRange);
-  const auto large =
-      whole_number("--batches", text.substr(std::min(comma + 1, text.size())), kRange);
-  if (small >= large) {
-    reject("--batches", "value", text, "two batch sizes that rise. Pass for example 2,4.");
+  const auto comma = text.find(',');
+  const auto read = [&](const std::string& part) {
+    return read_whole_number(part, kRange).value_or(0);
+  };
+  const auto small = read(text.substr(0, comma));
+  const auto large = comma == std::string::npos ? 0 : read(text.substr(comma + 1));
+  if (small == 0 || small >= large) {
+    reject("--batches", "value", text,
+           fmt::format("two batch sizes that rise, from {} to {}, with a comma between. Pass for "
+                       "example 2,4.",
+                       kRange.least, kRange.most));
   }
   questions.small_batch = small;
   questions.large_batch = large;
@@ -72,13 +77,12 @@ void add_arguments(CLI::App& command, Arguments& arguments) {
 bool is_equal(const BatchTrial& trial) { return trial.bitwise_equal.value_or(true); }
 
 int run_batch(const Arguments& arguments) {
-  check_writable("--json", arguments.json_path);
+  const NamedFile json{"--json", arguments.json_path};
+  check_outputs({json});
   Progress progress;
   const auto study = make_batch_study(arguments.questions, progress);
+  write_output(json, batch_json(study));
   fmt::print("{}", batch_table(study));
-  if (!arguments.json_path.empty()) {
-    write_output("--json", arguments.json_path, batch_json(study));
-  }
   return std::all_of(study.answers.begin(), study.answers.end(),
                      [](const BatchAnswer& answer) {
                        return std::all_of(answer.trials.begin(), answer.trials.end(), is_equal);

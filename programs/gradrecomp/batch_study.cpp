@@ -47,7 +47,7 @@ plan::BatchFit fit_of(BatchStudy& study, Progress& progress) {
     options.batch = batch;
     progress.show("building the model");
     Workload workload(options);
-    return profile_step(workload, study.questions.setting.gradients, progress);
+    return profile_step(workload, {.gradients = study.questions.setting.gradients}, progress);
   };
   const auto small = profile(study.questions.small_batch);
   const auto large = profile(study.questions.large_batch);

@@ -44,7 +44,7 @@ Batches text_batches(const BatchOptions& options) {
   return [options, text = read_text(options.data)](std::int64_t index) {
     const auto num_tokens = options.batch * options.sequence;
     const auto rows = wrapped_rows(index * num_tokens, num_tokens, text.size(0));
-    return text_batch(text.index_select(0, rows), options);
+    return text_batch(text.index_select(0, rows).to(at::kLong), options);
   };
 }
 

@@ -4,7 +4,6 @@
 #include <fmt/format.h>
 
 #include <algorithm>
-#include <fstream>
 #include <memory>
 #include <optional>
 #include <string>
@@ -19,6 +18,7 @@
 #include "given_plan.h"
 #include "memory_cap.h"
 #include "number.h"
+#include "output_file.h"
 
 namespace gradrecomp::program {
 namespace {
@@ -57,12 +57,9 @@ void add_arguments(CLI::App& command, BenchOptions& options) {
   command.add_flag("--full", o.full, "A table of stages for every arm");
 }
 
-std::ofstream open_json(const std::string& path) {
-  std::ofstream file;
-  if (path.empty()) return file;
-  file.open(path);
-  if (!file) reject("--json", "file", path, "writable. Pass a file in a folder that exists.");
-  return file;
+void check_reports(const BenchOptions& options) {
+  if (!options.brief || !options.full) return;
+  reject("gradrecomp bench", "number of --brief and --full", "2", "at most 1. Leave one out.");
 }
 
 void print_reports(const BenchOptions& options, const std::vector<ArmResult>& results) {
@@ -99,11 +96,13 @@ std::vector<ArmResult> run_arms(Workload& workload, const BenchOptions& options)
 
 int run_bench(BenchOptions options) {
   check_budget(options.budget);
+  check_reports(options);
   if (main_arm(options.budget).name == "max_overhead" && !options.budget.max_overhead) {
     options.budget.max_overhead = 0.05;
   }
   parse_arms("--compare", options.compare, options.budget.cost);  // before anything takes time
-  auto json = open_json(options.json_path);
+  const NamedFile json{"--json", options.json_path};
+  check_outputs({json});
   std::optional<MemoryCap> cap;
   if (options.cap_bytes) cap.emplace(open_device(options.workload.device), *options.cap_bytes);
   Workload workload(options.workload);
@@ -114,9 +113,9 @@ int run_bench(BenchOptions options) {
                              .cost = options.budget.cost,
                              .num_rounds = options.num_rounds,
                              .num_threads = at::get_num_threads()};
+  write_output(json, bench_json(setting, results));
   fmt::print("{}", bench_table(setting, results));
   print_reports(options, results);
-  if (json.is_open()) write_json(json, setting, results);
   const bool equal = std::all_of(results.begin(), results.end(),
                                  [](const ArmResult& result) { return result.bitwise_equal; });
   return equal || !results.front().bitwise_equal ? 0 : 1;

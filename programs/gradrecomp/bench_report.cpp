@@ -144,13 +144,12 @@ std::string bench_table(const BenchSetting& setting, const std::vector<ArmResult
   return head(setting) + table.text() + offloads(results) + warnings(results);
 }
 
-void write_json(std::ostream& out, const BenchSetting& setting,
-                const std::vector<ArmResult>& results) {
+std::string bench_json(const BenchSetting& setting, const std::vector<ArmResult>& results) {
   Json list = Json::array();
   for (const ArmResult& result : results) {
     list.push_back(json_of(setting, result, results.front().measured_peak_bytes));
   }
-  out << list.dump(2) << '\n';
+  return list.dump(2, ' ', false, Json::error_handler_t::replace) + '\n';
 }
 
 }  // namespace gradrecomp::program

@@ -1,7 +1,6 @@
 #pragma once
 
 #include <cstdint>
-#include <iosfwd>
 #include <string>
 #include <vector>
 
@@ -24,8 +23,7 @@ struct BenchSetting {
 /// The table of all arms, plain first, under lines that name the setting.
 std::string bench_table(const BenchSetting& setting, const std::vector<ArmResult>& results);
 
-/// Writes a JSON list with one object an arm.
-void write_json(std::ostream& out, const BenchSetting& setting,
-                const std::vector<ArmResult>& results);
+/// A JSON list with one object an arm.
+std::string bench_json(const BenchSetting& setting, const std::vector<ArmResult>& results);
 
 }  // namespace gradrecomp::program

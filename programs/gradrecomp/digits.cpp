@@ -21,6 +21,7 @@ constexpr std::int64_t kSide = 8;
 constexpr std::int64_t kNumPixels = kSide * kSide;
 constexpr int kDarkest = 16;
 constexpr int kHighestDigit = 9;
+constexpr std::size_t kMostRows = 200000;  // so that a pipe that never ends does
 
 using Row = std::array<int, kNumPixels + 1>;
 
@@ -36,15 +37,13 @@ class LineReader {
     }
   }
 
+  /// The next line or, of one that is longer than any row can be, its start.
   std::optional<std::string> next() {
-    std::string line;
-    std::array<char, 512> part{};
-    while (gzgets(file_.get(), part.data(), part.size()) != nullptr) {
-      line += part.data();
-      if (line.ends_with('\n')) break;
-    }
+    std::array<char, 1024> start{};
+    const bool found = gzgets(file_.get(), start.data(), start.size()) != nullptr;
     check();
-    if (line.empty()) return std::nullopt;
+    if (!found) return std::nullopt;
+    std::string line = start.data();
     while (line.ends_with('\n') || line.ends_with('\r')) line.pop_back();
     return line;
   }
@@ -65,6 +64,11 @@ class LineReader {
   std::filesystem::path path_;
   std::unique_ptr<gzFile_s, Close> file_;
 };
+
+[[noreturn]] void refuse_more(const std::filesystem::path& path) {
+  reject("--data", "file", path.string(),
+         fmt::format("one of at most {} lines. Pass its start, as by head.", kMostRows));
+}
 
 std::optional<Row> parse_row(std::string_view line) {
   Row row{};
@@ -88,6 +92,7 @@ Digits read_digits(const std::filesystem::path& path) {
   std::vector<float> pixels;
   std::vector<std::int64_t> labels;
   while (const auto line = lines.next()) {
+    if (labels.size() == kMostRows) refuse_more(path);
     const auto row = parse_row(*line);
     if (!row) {
       reject("--data", fmt::format("line {} of {}", labels.size() + 1, path.string()),

@@ -7,13 +7,9 @@
 #include "arguments.h"
 #include "bad_input.h"
 #include "gradrecomp/plan/plan_file.h"
+#include "gradrecomp/plan/signature.h"
 
 namespace gradrecomp::program {
-namespace {
-
-std::string spelled(std::uint64_t signature) { return fmt::format("0x{:016x}", signature); }
-
-}  // namespace
 
 void add_plan_argument(CLI::App& command, Options& options) {
   add_argument(command, "--plan", "A plan instead, made for this model by gradrecomp plan --out",
@@ -25,9 +21,9 @@ void add_plan_argument(CLI::App& command, Options& options) {
 void check_given_plan(const Region& region, const Workload& workload) {
   const auto& given = region.options().plan;
   if (given == nullptr || given->signature == region.graph().signature) return;
-  reject("--plan", "signature", spelled(given->signature),
+  reject("--plan", "signature", plan::signature_text(given->signature),
          fmt::format("{}, that of {}. Pass a plan made for this model and these options.",
-                     spelled(region.graph().signature), workload.description()));
+                     plan::signature_text(region.graph().signature), workload.description()));
 }
 
 }  // namespace gradrecomp::program

@@ -11,6 +11,7 @@
 #include "gradrecomp/profile/memory_meter.h"
 #include "plan_command.h"
 #include "retained_memory.h"
+#include "standard_streams.h"
 #include "train_command.h"
 
 namespace {
@@ -49,7 +50,10 @@ int main(int argc, char** argv) {
   gradrecomp::program::retain_freed_memory();
   gradrecomp::profile::install_cpu_counter();
   try {
-    return run(argc, argv);
+    gradrecomp::program::check_standard_streams();
+    const int status = run(argc, argv);
+    gradrecomp::program::finish_standard_output();
+    return status;
   } catch (const gradrecomp::program::BadInput& error) {
     return fail(error.what(), kBadInput);
   } catch (const std::invalid_argument& error) {  // files that plan/ refuses
@@ -59,6 +63,7 @@ int main(int argc, char** argv) {
   } catch (const c10::Error& error) {
     return fail(error.what_without_backtrace(), kFailed);
   } catch (const std::exception& error) {
-    return fail(error.what(), kFailed);
+    const bool printing = gradrecomp::program::standard_output_failed();
+    return fail(printing ? gradrecomp::program::kStandardOutputFailed : error.what(), kFailed);
   }
 }

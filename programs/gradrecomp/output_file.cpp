@@ -1,41 +1,35 @@
 #include "output_file.h"
 
-#include <unistd.h>
-
-#include <filesystem>
-#include <fstream>
-#include <system_error>
+#include <fmt/format.h>
 
 #include "bad_input.h"
+#include "file_replacement.h"
 
 namespace gradrecomp::program {
 namespace {
 
-namespace fs = std::filesystem;
-
-[[noreturn]] void reject_file(std::string_view option, const std::string& path) {
-  reject(option, "file", path, "writable. Pass a file in a folder that exists.");
+void check_apart(const NamedFile& a, const NamedFile& b) {
+  if (a.path.empty() || b.path.empty() || !plan::is_same_file(a.path, b.path)) return;
+  reject(b.option, "file", b.path,
+         fmt::format("another than that of {}. Pass two files.", a.option));
 }
 
 }  // namespace
 
-void check_writable(std::string_view option, const std::string& path) {
-  if (path.empty()) return;
-  std::error_code error;
-  auto folder = fs::path(path).parent_path();
-  if (folder.empty()) folder = ".";
-  const bool exists = fs::exists(path, error);
-  const bool writable = ::access((exists ? path : folder.string()).c_str(), W_OK) == 0;
-  if (!writable || fs::is_directory(path, error) || !fs::is_directory(folder, error)) {
-    reject_file(option, path);
+void check_outputs(const std::vector<NamedFile>& files) {
+  for (std::size_t i = 0; i < files.size(); ++i) {
+    if (!files[i].path.empty()) plan::check_replaceable(files[i].option, files[i].path);
+    for (std::size_t j = 0; j < i; ++j) check_apart(files[j], files[i]);
   }
 }
 
-void write_output(std::string_view option, const std::string& path, std::string_view text) {
-  std::ofstream file(path, std::ios::binary);
-  file << text;
-  file.close();
-  if (file.fail()) reject_file(option, path);
+void check_outputs(const std::vector<NamedFile>& files, const NamedFile& input) {
+  check_outputs(files);
+  for (const auto& file : files) check_apart(input, file);
+}
+
+void write_output(const NamedFile& file, std::string_view text) {
+  if (!file.path.empty()) plan::replace_file(file.option, file.path, text);
 }
 
 }  // namespace gradrecomp::program

@@ -2,15 +2,26 @@
 
 #include <string>
 #include <string_view>
+#include <vector>
 
 namespace gradrecomp::program {
 
-/// Checks that a file can be written, before anything takes time; "" is no file and always can.
-/// Throws:  BadInput naming `option`.
-void check_writable(std::string_view option, const std::string& path);
+/// A file that the user names by an option; "" is none.
+struct NamedFile {
+  std::string_view option;
+  std::string path;
+};
 
-/// Writes `text` to a file that check_writable() let pass.
-/// Throws:  BadInput naming `option`, if the disk does not take it.
-void write_output(std::string_view option, const std::string& path, std::string_view text);
+/// Checks that files can be written, each to a place of its own, before anything takes time and
+/// without opening any.
+/// Throws:  std::invalid_argument or BadInput, naming the option.
+void check_outputs(const std::vector<NamedFile>& files);
+
+/// The same, and that none is written over `input`.
+void check_outputs(const std::vector<NamedFile>& files, const NamedFile& input);
+
+/// Writes `text`, unless there is no file, so that an old file stays whole until the new one is.
+/// Throws:  std::runtime_error naming the option, if the disk does not take it.
+void write_output(const NamedFile& file, std::string_view text);
 
 }  // namespace gradrecomp::program

@@ -53,22 +53,23 @@ void add_arguments(CLI::App& command, PlanOptions& options) {
                [&](const auto& text) { o.svg_path = text; });
 }
 
-/// A profiled step has its model; options of one beside it would be ignored.
-void check_model_is_open(const CLI::App& command) {
-  for (const auto* name :
-       {"--model", "--batch", "--image-size", "--sequence", "--layers", "--device", "--dtype",
-        "--autocast", "--channels-last", "--data", "--seed", "--grads", "--threads"}) {
+/// A profiled step has been taken; options that say how beside it would be ignored.
+void check_step_is_open(const CLI::App& command) {
+  for (const auto* name : {"--model", "--batch", "--image-size", "--sequence", "--layers",
+                           "--device", "--dtype", "--autocast", "--channels-last", "--data",
+                           "--seed", "--grads", "--threads", "--substitutes"}) {
     if (command.count(name) == 0) continue;
     reject("--graph", "option beside it", name,
-           fmt::format("none that speaks of a model. Leave {} or --graph out.", name));
+           fmt::format("none that speaks of how a step is taken. Leave {} or --graph out.", name));
   }
 }
 
-void check_outputs(const PlanOptions& options) {
-  check_writable("--save-graph", options.save_graph_path);
-  check_writable("--out", options.plan_path);
-  check_writable("--front", options.front_path);
-  check_writable("--svg", options.svg_path);
+void check_files(const PlanOptions& options) {
+  check_outputs({{"--save-graph", options.save_graph_path},
+                 {"--out", options.plan_path},
+                 {"--front", options.front_path},
+                 {"--svg", options.svg_path}},
+                {"--graph", options.graph_path});
 }
 
 std::vector<std::string> policies_of(const PlanOptions& options) {
@@ -87,25 +88,25 @@ plan::SavedGraph step_of(const PlanOptions& options, Progress& progress) {
   if (!options.graph_path.empty()) return plan::load_graph(options.graph_path);
   progress.show("building the model");
   Workload workload(options.workload);
-  return profile_step(workload, options.gradients, progress);
+  return profile_step(workload,
+                      {.gradients = options.gradients, .substitutes = options.budget.substitutes},
+                      progress);
 }
 
 void write_files(const PlanOptions& options, const Study& study) {
   const auto& origin = study.step.origin;
-  if (!options.plan_path.empty()) plan::save_plan({study.chosen, origin}, options.plan_path);
-  if (!options.front_path.empty()) {
-    write_output("--front", options.front_path, study_json(study));
-  }
-  if (!options.svg_path.empty()) write_output("--svg", options.svg_path, front_picture(study));
+  write_output({"--out", options.plan_path}, plan::plan_text({study.chosen, origin}));
+  write_output({"--front", options.front_path}, study_json(study));
+  write_output({"--svg", options.svg_path}, front_picture(study));
 }
 
 int run_plan(const PlanOptions& options) {
   check_budget(options.budget);
-  check_outputs(options);
+  check_files(options);
   const auto policies = policies_of(options);
   Progress progress;
   auto step = step_of(options, progress);
-  if (!options.save_graph_path.empty()) plan::save_graph(step, options.save_graph_path);
+  write_output({"--save-graph", options.save_graph_path}, plan::graph_text(step));
   const auto study = make_study(std::move(step), options.budget, policies, progress);
   write_files(options, study);
   fmt::print("{}", study_table(study));
@@ -120,7 +121,7 @@ void add_plan_command(CLI::App& app, int& status) {
   const auto options = std::make_shared<PlanOptions>();
   add_arguments(*command, *options);
   command->final_callback([command, options, &status] {
-    if (!options->graph_path.empty()) check_model_is_open(*command);
+    if (!options->graph_path.empty()) check_step_is_open(*command);
     status = run_plan(*options);
   });
 }

@@ -7,16 +7,16 @@
 
 namespace gradrecomp::program {
 
-plan::SavedGraph profile_step(Workload& workload, Gradients gradients, Progress& progress) {
+plan::SavedGraph profile_step(Workload& workload, const ProfileOptions& how, Progress& progress) {
   const auto& options = workload.options();
   progress.show("plain steps to warm up");
   for (std::int64_t i = 0; i < num_warm_up_steps(workload.device()); ++i) {
-    reset_gradients(workload.parameters(), gradients);
+    reset_gradients(workload.parameters(), how.gradients);
     run_training_step(workload, nullptr, options.seed);
   }
   progress.show("profiling a step");
-  Region region({.policy = "keep_all"});
-  reset_gradients(workload.parameters(), gradients);
+  Region region({.policy = "keep_all", .substitutes = how.substitutes});
+  reset_gradients(workload.parameters(), how.gradients);
   run_training_step(workload, &region, options.seed);
   progress.clear();
   return {region.graph(), {workload.description(), options.dtype, options.device}};

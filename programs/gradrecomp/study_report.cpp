@@ -8,6 +8,7 @@
 
 #include "byte_size.h"
 #include "cost_model.h"
+#include "gradrecomp/plan/signature.h"
 #include "proven.h"
 #include "report_table.h"
 #include "share.h"
@@ -99,7 +100,7 @@ std::string study_json(const Study& study) {
                   {"model", origin.description},
                   {"dtype", origin.dtype},
                   {"device", origin.device},
-                  {"signature", fmt::format("0x{:016x}", graph.signature)},
+                  {"signature", plan::signature_text(graph.signature)},
                   {"cost", to_string(study.cost)},
                   {"num_ops", graph.ops.size()},
                   {"num_values", graph.values.size()},

@@ -2,23 +2,20 @@
 
 #include <torch/torch.h>
 
-#include <fstream>
-#include <iterator>
-#include <vector>
+#include <cstdint>
 
 #include "bad_input.h"
+#include "text_file.h"
 
 namespace gradrecomp::program {
 
 torch::Tensor read_text(const std::filesystem::path& path) {
-  std::ifstream file(path, std::ios::binary);
-  if (!file || std::filesystem::is_directory(path)) {
-    reject("--data", "file", path.string(), "readable. Pass a text file, such as README.md.");
-  }
-  const std::vector<unsigned char> bytes(std::istreambuf_iterator<char>(file), {});
+  constexpr std::int64_t kMostBytes = std::int64_t{256} << 20;
+  auto bytes = plan::read_file("--data", path, kMostBytes);
   if (bytes.empty())
     reject("--data", "file", path.string(), "at least one byte. Pass another file.");
-  return torch::tensor(std::vector<std::int64_t>(bytes.begin(), bytes.end()));
+  return torch::from_blob(bytes.data(), {static_cast<std::int64_t>(bytes.size())}, torch::kByte)
+      .clone();
 }
 
 }  // namespace gradrecomp::program

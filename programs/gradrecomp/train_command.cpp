@@ -173,7 +173,7 @@ void add_train_command(CLI::App& app, int& status) {
                  options->num_steps = whole_number("--steps", text, {2, kMostSteps});
                });
   add_argument(*command, "--learning-rate", "Of SGD (0.01)", [options](const auto& text) {
-    options->learning_rate = ratio("--learning-rate", text);
+    options->learning_rate = nonnegative_number("--learning-rate", text);
   });
   command->final_callback([options, &status] { status = run_train(*options); });
 }

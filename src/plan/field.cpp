@@ -1,17 +1,16 @@
 #include "field.h"
 
 #include <algorithm>
-#include <charconv>
 #include <cmath>
 #include <utility>
 
 #include "error.h"
+#include "gradrecomp/plan/signature.h"
 
 namespace gradrecomp::plan {
 namespace {
 
 constexpr std::string_view kInfinity = "infinity";
-constexpr std::size_t kDigits = 16;
 constexpr std::size_t kLongestShown = 40;
 
 std::string list_of(const std::vector<std::string_view>& names) {
@@ -29,14 +28,6 @@ std::string spelled_bounds(Bounds bounds) {
 
 Json json_of(double number) {
   return std::isinf(number) && number > 0 ? Json(kInfinity) : Json(number);
-}
-
-std::string hexadecimal(std::uint64_t number) {
-  std::string digits(kDigits, '0');
-  for (auto digit = digits.rbegin(); number != 0; ++digit, number >>= 4) {
-    *digit = "0123456789abcdef"[number & 15];
-  }
-  return std::string("0x").append(digits);
 }
 
 void Field::refuse(std::string requirement) const { refuse_as(shown(), std::move(requirement)); }
@@ -131,14 +122,9 @@ double Field::amount() const {
 }
 
 std::uint64_t Field::signature() const {
-  const auto digits = text();
-  std::uint64_t number = 0;
-  const char* end = digits.data() + digits.size();
-  if (digits.size() == kDigits + 2 && digits.starts_with("0x")) {
-    const auto [stop, error] = std::from_chars(digits.data() + 2, end, number, 16);
-    if (error == std::errc{} && stop == end) return number;
-  }
-  refuse("0x and 16 hexadecimal digits");
+  const auto signature = signature_of(text());
+  if (!signature) refuse("0x and 16 hexadecimal digits");
+  return *signature;
 }
 
 std::vector<Index> Field::indices(Index end) const {

@@ -21,9 +21,6 @@ struct Bounds {
 /// A number as JSON holds it; JSON itself has none that is infinite.
 Json json_of(double number);
 
-/// 0x and 16 digits; as a JSON number 64 bits would not survive readers that know only doubles.
-std::string hexadecimal(std::uint64_t number);
-
 /// One JSON value under the name that errors know it by, "sweeps[2].target".
 ///
 /// Lifetime: refers to the JSON and the source it was made from.

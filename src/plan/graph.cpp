@@ -3,6 +3,8 @@
 #include <algorithm>
 #include <cmath>
 #include <cstddef>
+#include <cstdint>
+#include <cstdlib>
 #include <string>
 #include <vector>
 
@@ -25,6 +27,7 @@ class Validator {
     for (std::size_t t = 0; t < graph_.events.size(); ++t) check_event(t);
     if (next_op_ != num_ops()) fail("num run_op events", next_op_, "the number of ops");
     if (!sealed_) fail("num seal events", 0, "1");
+    check_replays();
   }
 
  private:
@@ -54,14 +57,23 @@ class Validator {
     return std::string(name) + " of event " + std::to_string(t);
   }
 
+  /// Sums of bytes must not run over, however often a step counts each of them.
+  void check_bytes(const std::string& name, std::int64_t bytes) {
+    constexpr std::int64_t kMost = std::int64_t{1} << 56;
+    if (bytes < -kMost || bytes > kMost || (total_bytes_ += std::abs(bytes)) > kMost) {
+      fail(name, bytes, "so small that all bytes of the step sum up to 2^56 at most");
+    }
+  }
+
   void check_step() const {
     check_cost("step_seconds", graph_.step_seconds);
     check_cost("step_flops", graph_.step_flops);
   }
 
-  void check_value(Index v) const {
+  void check_value(Index v) {
     const Value& x = value(v);
     if (x.bytes < 0) fail(of_value("bytes", v), x.bytes, "at least 0");
+    check_bytes(of_value("bytes", v), x.bytes);
     if (x.producer < -1 || x.producer >= num_ops()) {
       fail(of_value("producer", v), x.producer, "-1 or an op");
     }
@@ -92,7 +104,7 @@ class Validator {
     }
   }
 
-  void check_op(Index i) const {
+  void check_op(Index i) {
     const Op& op = graph_.ops[i];
     if (op.stage < 0 || op.stage >= static_cast<Index>(graph_.stages.size())) {
       fail(of_op("stage", i), op.stage, "an index of stages");
@@ -105,6 +117,7 @@ class Validator {
     if (op.transient_bytes < 0) {
       fail(of_op("transient_bytes", i), op.transient_bytes, "at least 0");
     }
+    check_bytes(of_op("transient_bytes", i), op.transient_bytes);
     for (const Index v : op.inputs) check_input(i, v);
     for (const Index v : op.outputs) {
       if (!is_value(v) || value(v).producer != i) fail(of_op("output", i), v, "a value it makes");
@@ -142,14 +155,21 @@ class Validator {
         if (sealed_ || event.id != next_op_++) fail(of_event("op", t), event.id, "the next op");
         return;
       case EventKind::outside:
+        check_bytes(of_event("net_bytes", t), event.net_bytes);
+        check_bytes(of_event("peak_bytes", t), event.peak_bytes);
         return;
       case EventKind::seal:
         if (sealed_) fail(of_event("num seal events", t), 2, "1");
         sealed_ = true;
+        wanted_ = handles_;
         return;
-      default:
-        check_value_event(t);
+      case EventKind::save:
+      case EventKind::death:
+      case EventKind::demand:
+      case EventKind::release:
+        return check_value_event(t);
     }
+    fail(of_event("kind", t), static_cast<int>(event.kind), "one of EventKind");
   }
 
   void check_value_event(std::size_t t) {
@@ -172,8 +192,37 @@ class Validator {
     if (event.kind == EventKind::release) --handles;
   }
 
+  /// Whether the tape holds `v` at the seal although no plan keeps it.
+  [[nodiscard]] bool is_source(Index v) const {
+    return value(v).overwritten_by < 0 ? value(v).must_keep : value(v).snapshot;
+  }
+
+  /// Whether nothing has the content of `v` any more, nor can make it again.
+  [[nodiscard]] bool is_lost(Index v) const {
+    return value(v).producer >= 0 && value(v).must_keep && !is_source(v);
+  }
+
+  /// Follows what backward may ask for, where no plan keeps anything, towards its sources.
+  void check_replays() {
+    for (Index i = num_ops() - 1; i >= 0; --i) {
+      const Op& op = graph_.ops[i];
+      const auto is_replayed = [this](Index w) { return wanted_[w] > 0 && !is_source(w); };
+      if (!std::ranges::any_of(op.outputs, is_replayed)) continue;
+      for (const Index u : op.inputs) {
+        if (is_lost(u)) {
+          fail(of_value("must_keep", u), true,
+               "false, or snapshot be true, as it is overwritten and " + of_op("a replay", i) +
+                   " reads it");
+        }
+        ++wanted_[u];
+      }
+    }
+  }
+
   const Graph& graph_;
   std::vector<Index> handles_;
+  std::vector<Index> wanted_;  ///< handles at the seal, then replays too
+  std::int64_t total_bytes_ = 0;
   Index next_op_ = 0;
   bool sealed_ = false;
 };

@@ -6,6 +6,8 @@
 
 #include "error.h"
 #include "field.h"
+#include "file_replacement.h"
+#include "gradrecomp/plan/signature.h"
 #include "json_text.h"
 #include "origin_json.h"
 #include "text_file.h"
@@ -103,7 +105,7 @@ Json document(const SavedGraph& saved) {
   return {{"format", kFormat},
           {"version", kVersion},
           {"origin", json_of(saved.origin)},
-          {"signature", hexadecimal(signature)},
+          {"signature", signature_text(signature)},
           {"step_seconds", step_seconds},
           {"step_flops", step_flops},
           {"stages", names},

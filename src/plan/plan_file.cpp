@@ -4,6 +4,8 @@
 #include <vector>
 
 #include "field.h"
+#include "file_replacement.h"
+#include "gradrecomp/plan/signature.h"
 #include "json_text.h"
 #include "origin_json.h"
 #include "text_file.h"
@@ -48,7 +50,7 @@ Json document(const SavedPlan& saved) {
   return {{"format", kFormat},
           {"version", kVersion},
           {"origin", json_of(saved.origin)},
-          {"signature", hexadecimal(signature)},
+          {"signature", signature_text(signature)},
           {"policy", policy},
           {"cost", cost == CostModel::flops ? "flops" : "seconds"},
           {"feasible", feasible},

@@ -1,19 +1,15 @@
 #pragma once
 
+#include <cstdint>
 #include <filesystem>
 #include <string>
 #include <string_view>
 
 namespace gradrecomp::plan {
 
-/// The bytes of a file. Errors name `function`.
-/// Throws:  std::invalid_argument if it cannot be read.
-std::string read_file(std::string_view function, const std::filesystem::path& path);
-
-/// Puts `text` in the place of a file: written beside it, then renamed, so that a write that fails
-/// leaves the old one whole. What is no regular file, such as a pipe, is written to directly.
-/// Throws:  std::invalid_argument if it cannot be written.
-void replace_file(std::string_view function, const std::filesystem::path& path,
-                  std::string_view text);
+/// The bytes of a file, which may be a pipe. Errors name `function`.
+/// Throws:  std::invalid_argument if it cannot be read, or does not end within `most_bytes`.
+std::string read_file(std::string_view function, const std::filesystem::path& path,
+                      std::int64_t most_bytes = std::int64_t{1} << 30);
 
 }  // namespace gradrecomp::plan

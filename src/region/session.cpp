@@ -7,6 +7,7 @@
 #include <stdexcept>
 #include <utility>
 
+#include "gradrecomp/plan/signature.h"
 #include "gradrecomp/profile/host_link.h"
 
 namespace gradrecomp {
@@ -346,7 +347,8 @@ bool Session::fits(const plan::Plan& given, const plan::Graph& graph) {
   if (given.signature == graph.signature) return true;
   if (!warned_of_signature_.exchange(true)) {
     TORCH_WARN("GradRecomp plans by the budget, as the given plan is for the op sequence ",
-               given.signature, " and this one is ", graph.signature, ".");
+               plan::signature_text(given.signature), " and this one is ",
+               plan::signature_text(graph.signature), ".");
   }
   return false;
 }

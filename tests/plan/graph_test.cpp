@@ -6,6 +6,7 @@
 
 #include "support/expect_error.h"
 #include "support/model_graphs.h"
+#include "support/step_builder.h"
 
 namespace gradrecomp::plan {
 namespace {
@@ -62,6 +63,34 @@ TEST(Validate, NamesTheOpThatCannotJoin) {
   EXPECT_NO_THROW(validate(graph));
 }
 
+TEST(Validate, NamesTheValueThatIsLostToAReplay) {
+  testing::StepBuilder step;
+  const Index x = step.external();
+  const Index made = step.run({.name = "make", .reads = {x}, .fresh_bytes = {4}}).front();
+  step.save(step.run({.name = "write", .overwrites = {made}}).front());
+  Graph graph = step.finish();
+  EXPECT_NO_THROW(validate(graph));
+  graph.values[1].must_keep = true;
+  expect_invalid([&] { validate(graph); },
+                 "must_keep of value 1 is 1, but must be false, or snapshot be true, as it is "
+                 "overwritten and a replay of op 1 (write) reads it");
+  graph.values[1].snapshot = true;
+  EXPECT_NO_THROW(validate(graph));
+}
+
+TEST(Validate, NamesBytesBeyondAllBounds) {
+  constexpr std::int64_t kMost = std::numeric_limits<std::int64_t>::max();
+  expect_fault([](Graph& g) { g.values[1].bytes = kMost; },
+               "bytes of value 1 is 9223372036854775807");
+  expect_fault([](Graph& g) { g.ops[1].transient_bytes = kMost; },
+               "transient_bytes of op 1 (link)");
+  expect_fault(
+      [](Graph& g) {
+        g.events.push_back({EventKind::outside, -1, -kMost, 0});
+      },
+      "sum up to 2^56 at most");
+}
+
 TEST(Validate, NamesTheEventAtFault) {
   expect_fault([](Graph& g) { g.events.front().id = 1; }, "op of event 0 is 1");
   expect_fault(
@@ -81,6 +110,7 @@ TEST(Validate, NamesTheEventAtFault) {
         g.events.insert(g.events.begin(), {EventKind::demand, 1});
       },
       "behind the seal event");
+  expect_fault([](Graph& g) { g.events.back().kind = static_cast<EventKind>(9); }, "kind of event");
   expect_fault([](Graph& g) { g.events.clear(); }, "num run_op events is 0");
 }
 

@@ -50,6 +50,10 @@ TEST(Digits, RefuseFilesThatAreMissingEmptyOrBroken) {
   expect_malformed("\x1f\x8b\x08\x01 broken", "but must be an intact CSV file");
 }
 
+TEST(Digits, ThatDoNotEndAreRefused) {
+  expect_bad_input([] { read_digits("/dev/zero"); }, "line 1 of /dev/zero is \"\", but must be");
+}
+
 TEST(Digits, BecomeNormalisedImages) {
   const auto images = digit_images(torch::full({2, 8, 8}, 16.0F), 40);
   EXPECT_EQ(images.sizes(), (std::vector<std::int64_t>{2, 3, 40, 40}));

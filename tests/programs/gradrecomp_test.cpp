@@ -1,55 +1,18 @@
 #include <gtest/gtest.h>
-#include <sys/wait.h>
 
-#include <array>
-#include <cstdio>
+#include <algorithm>
 #include <cstdlib>
 #include <filesystem>
 #include <fstream>
-#include <iterator>
-#include <memory>
 #include <nlohmann/json.hpp>
 #include <string>
 
+#include "programs/run_program.h"
 #include "programs/temporary_file.h"
 #include "support/temporary_folder.h"
 
 namespace gradrecomp::program {
 namespace {
-
-struct Outcome {
-  int status = -1;
-  std::string text;  ///< both streams
-};
-
-Outcome run_program(const std::string& arguments) {
-  const std::string command = std::string(GRADRECOMP_PROGRAM) + " " + arguments + " 2>&1";
-  std::FILE* pipe = popen(command.c_str(), "r");
-  if (pipe == nullptr) return {};
-  Outcome outcome;
-  std::array<char, 4096> part{};
-  while (const auto size = std::fread(part.data(), 1, part.size(), pipe)) {
-    outcome.text.append(part.data(), size);
-  }
-  const int result = pclose(pipe);
-  outcome.status = WIFEXITED(result) ? WEXITSTATUS(result) : -1;
-  return outcome;
-}
-
-std::string content(const std::filesystem::path& path) {
-  std::ifstream file(path, std::ios::binary);
-  return {std::istreambuf_iterator<char>(file), {}};
-}
-
-void expect_refused(const std::string& arguments, const std::string& message) {
-  const Outcome outcome = run_program(arguments);
-  EXPECT_EQ(outcome.status, 2) << arguments;
-  EXPECT_NE(outcome.text.find(message), std::string::npos) << arguments << ": " << outcome.text;
-  EXPECT_EQ(outcome.text.find("frame #"), std::string::npos) << "a stack trace helps no user";
-}
-
-constexpr const char* kSmall =
-    "--model resnet18 --image-size 32 --batch 2 --threads 1 --data " GRADRECOMP_DIGITS;
 
 TEST(Program, RefusesBadInputWithStatus2) {
   expect_refused("", "A subcommand is required");
@@ -62,8 +25,16 @@ TEST(Program, RefusesBadInputWithStatus2) {
   expect_refused("bench --json no/such/folder/x.json", "but must be writable");
   expect_refused("bench --max-overhead 0.1 --policy sqrt", "is 2, but must be at most 1");
   expect_refused("bench --policy every-0", "--policy: arm is every-0");
-  expect_refused("bench --memory-cap 1GiB", "--memory-cap: device is cpu, but must be one with memory");
+  expect_refused("bench --memory-cap 1GiB",
+                 "--memory-cap: device is cpu, but must be one with memory");
   expect_refused("train --steps 1", "--steps: value is 1");
+  expect_refused("bench --brief --full",
+                 "number of --brief and --full is 2, but must be at most 1");
+  for (const std::string rate : {"nan", "-1", "inf", "x"}) {
+    expect_refused(
+        "train --learning-rate " + rate,
+        "--learning-rate: value is " + rate + ", but must be a finite number of at least 0");
+  }
 }
 
 TEST(Program, RefusesBadInputToPlanWithStatus2) {
@@ -71,6 +42,8 @@ TEST(Program, RefusesBadInputToPlanWithStatus2) {
   const auto graph = "plan --graph " + broken.path().string();
   expect_refused(graph, "load_graph: " + broken.path().string() + " is broken at byte 3");
   expect_refused(graph + " --batch 2", "--graph: option beside it is --batch, but must be none");
+  expect_refused(graph + " --substitutes off",
+                 "option beside it is --substitutes, but must be none");
   expect_refused("plan --graph no/such/file", "file is no/such/file, but must be readable");
   expect_refused("plan --model vgg16", "must be one of resnet18, ");
   expect_refused("plan --compare 5%", "--compare: arm is 5%, but must be a fixed policy");
@@ -93,6 +66,8 @@ TEST(Program, RefusesBadInputToBatchWithStatus2) {
   for (const std::string batches : {"2", "2,", "x,4", "0,4", "2,4,8", "2,70000"}) {
     expect_refused(batch + "--batches " + batches, "--batches: value is ");
   }
+  expect_refused(batch + "--batches 2",
+                 "--batches: value is 2, but must be two batch sizes that rise, from 1 to 65536");
   expect_refused(batch + "--samples-per-second 0", "but must be a finite number above 0");
   expect_refused(batch + "--max-overhead -1", "--max-overhead: value is -1");
   expect_refused(batch + "--steps 0", "--steps: value is 0");
@@ -208,6 +183,22 @@ TEST(Program, PlansAProfiledStepAlikeOnAnyMachine) {
                          file("front.svg"))
                             .c_str()),
             0);
+}
+
+bool has_kernels(const std::filesystem::path& graph) {
+  const auto flags = nlohmann::json::parse(content(graph))["ops"]["by_kernel"];
+  return std::any_of(flags.begin(), flags.end(), [](const auto& flag) { return flag == true; });
+}
+
+TEST(Program, PlansWithoutSubstitutesWhereTheyAreOff) {
+  const testing::TemporaryFolder folder;
+  for (const std::string substitutes : {"on", "off"}) {
+    const auto path = folder / substitutes;
+    const Outcome outcome = run_program(std::string("plan ") + kSmall + " --substitutes " +
+                                        substitutes + " --save-graph " + path.string());
+    ASSERT_EQ(outcome.status, 0) << outcome.text;
+    EXPECT_EQ(has_kernels(path), substitutes == "on") << substitutes;
+  }
 }
 
 TEST(Program, FollowsAPlanMadeBefore) {

@@ -1,6 +1,10 @@
 #include "output_file.h"
 
+#include <filesystem>
+#include <fstream>
+
 #include "programs/expect_bad_input.h"
+#include "support/expect_error.h"
 #include "support/temporary_folder.h"
 
 namespace gradrecomp::program {
@@ -8,18 +12,40 @@ namespace {
 
 TEST(OutputFile, IsNotTouchedByTheCheck) {
   const testing::TemporaryFolder folder;
-  check_writable("--out", (folder / "plan.json").string());
-  check_writable("--out", "");
+  const NamedFile file{"--out", (folder / "plan.json").string()};
+  check_outputs({file, {"--svg", ""}});
   EXPECT_EQ(folder.num_files(), 0);
-  write_output("--out", (folder / "plan.json").string(), "{}");
-  EXPECT_EQ(std::filesystem::file_size(folder / "plan.json"), 2U);
+  write_output(file, "{}");
+  write_output({"--svg", ""}, "nowhere");
+  EXPECT_EQ(std::filesystem::file_size(file.path), 2U);
 }
 
 TEST(OutputFile, IsRefusedWhereNoneCanBe) {
   const testing::TemporaryFolder folder;
-  expect_bad_input([&] { check_writable("--svg", (folder / "no/x.svg").string()); },
-                   "--svg: file is ");
-  expect_bad_input([&] { check_writable("--svg", (folder / "").string()); }, "must be writable");
+  for (const auto* path : {"no/x.svg", ""}) {
+    testing::expect_invalid(
+        [&] {
+          check_outputs({{"--svg", (folder / path).string()}});
+        },
+        "--svg: file is " + (folder / path).string() + ", but must be writable");
+  }
+}
+
+TEST(OutputFile, IsNoOtherOutputAndNoInput) {
+  const testing::TemporaryFolder folder;
+  const auto path = (folder / "x.json").string();
+  const auto same = (folder / "./x.json").string();
+  expect_bad_input(
+      [&] {
+        check_outputs({{"--out", path}, {"--front", same}});
+      },
+      "--front: file is " + same + ", but must be another than that of --out");
+  expect_bad_input(
+      [&] {
+        check_outputs({{"--out", path}}, {"--graph", same});
+      },
+      "--out: file is " + path + ", but must be another than that of --graph");
+  check_outputs({{"--out", "/dev/null"}, {"--front", "/dev/null"}});
 }
 
 }  // namespace

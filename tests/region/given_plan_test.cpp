@@ -3,6 +3,7 @@
 #include <gtest/gtest.h>
 #include <torch/torch.h>
 
+#include "gradrecomp/plan/signature.h"
 #include "gradrecomp/profile/memory_meter.h"
 #include "gradrecomp/region/region.h"
 #include "support/messages.h"
@@ -105,8 +106,8 @@ TEST_F(GivenPlan, OfAnotherSequenceIsNamedOnceAndTheBudgetPlans) {
   chain_.step(region);
   EXPECT_EQ(region.plan().policy, "max_overhead");
   ASSERT_EQ(log.messages.size(), 1U);
-  EXPECT_THAT(log.messages[0], HasSubstr(std::to_string(signature)));
-  EXPECT_THAT(log.messages[0], HasSubstr(std::to_string(signature + 1)));
+  EXPECT_THAT(log.messages[0], HasSubstr(plan::signature_text(signature)));
+  EXPECT_THAT(log.messages[0], HasSubstr(plan::signature_text(signature + 1)));
 }
 
 TEST_F(GivenPlan, ThatDoesNotFitItsSequenceIsRefused) {

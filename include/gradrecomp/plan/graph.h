@@ -91,7 +91,7 @@ struct Graph {
   std::uint64_t signature = 0;  ///< hash of the op sequence (names, shapes, wiring)
 };
 
-/// Checks indices, costs and the order of events.
+/// Checks indices, bytes, costs, the order of events and that no replay reads what is lost.
 /// Throws:  std::invalid_argument naming the first op, value or event at fault.
 GRADRECOMP_API void validate(const Graph& graph);
 

@@ -20,7 +20,8 @@ struct SavedGraph {
 ///
 /// Guarantees: the same text for the same graph; load_graph() gives back every bit of it; a file
 ///             that is there already stays whole until the new one replaces it.
-/// Throws:     std::invalid_argument if the file cannot be written or validate(graph) throws.
+/// Throws:     std::invalid_argument if no file can be there or validate(graph) throws;
+///             std::runtime_error if the disk does not take it.
 GRADRECOMP_API void save_graph(const SavedGraph& saved, const std::filesystem::path& path);
 
 /// Reads what save_graph() wrote, and validates it.

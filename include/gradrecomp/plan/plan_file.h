@@ -22,7 +22,8 @@ struct SavedPlan {
 ///
 /// Guarantees: the same text for the same plan; load_plan() gives back every bit of it; a file that
 ///             is there already stays whole until the new one replaces it.
-/// Throws:     std::invalid_argument if the file cannot be written, or load_plan() would refuse it.
+/// Throws:     std::invalid_argument if no file can be there, or load_plan() would refuse it;
+///             std::runtime_error if the disk does not take it.
 GRADRECOMP_API void save_plan(const SavedPlan& saved, const std::filesystem::path& path);
 
 /// Reads what save_plan() wrote.

@@ -1,0 +1,37 @@
+#include "text_file.h"
+
+#include <gtest/gtest.h>
+
+#include <filesystem>
+#include <fstream>
+#include <string>
+
+#include "support/expect_error.h"
+#include "support/temporary_folder.h"
+
+namespace gradrecomp::plan {
+namespace {
+
+using testing::expect_invalid;
+
+TEST(TextFile, IsReadToItsLastByte) {
+  const testing::TemporaryFolder folder;
+  const std::string text(3'000'000, 'x');
+  std::ofstream(folder / "text") << text;
+  EXPECT_EQ(read_file("the test", folder / "text"), text);
+  EXPECT_EQ(read_file("the test", "/dev/null"), "");
+}
+
+TEST(TextFile, ThatDoesNotEndIsRefused) {
+  expect_invalid([] { read_file("the test", "/dev/zero", 2 << 20); },
+                 "the test: file is /dev/zero, but must be one that ends within 2 MiB");
+}
+
+TEST(TextFile, ThatIsNoneIsRefused) {
+  const testing::TemporaryFolder folder;
+  expect_invalid([&] { read_file("the test", folder / "none"); }, "none, but must be readable");
+  expect_invalid([&] { read_file("the test", folder / ""); }, "but must be readable");
+}
+
+}  // namespace
+}  // namespace gradrecomp::plan

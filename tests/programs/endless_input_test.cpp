@@ -1,0 +1,46 @@
+// Input that never ends is refused, by files and by pipes.
+#include <gtest/gtest.h>
+
+#include <string>
+
+#include "programs/run_program.h"
+
+namespace gradrecomp::program {
+namespace {
+
+std::string endless_row() {
+  std::string row;
+  for (int i = 0; i < 64; ++i) row += "0,";
+  return "yes " + row + "7 |";
+}
+
+void expect_refused_behind(const std::string& before, const std::string& arguments,
+                           const std::string& message) {
+  const Outcome outcome = run_program(arguments, "2>&1", before);
+  EXPECT_EQ(outcome.status, 2) << arguments;
+  EXPECT_NE(outcome.text.find(message), std::string::npos) << arguments << ": " << outcome.text;
+}
+
+TEST(EndlessInput, OfDigitsIsRefused) {
+  expect_refused("bench --data /dev/zero", "line 1 of /dev/zero is \"\", but must be 64 pixels");
+  expect_refused_behind(endless_row(), "bench --data /dev/stdin",
+                        "file is /dev/stdin, but must be one of at most 200000 lines");
+  expect_refused_behind("yes , | tr -d '\\n' |", "bench --data /dev/stdin", "line 1 of /dev/stdin");
+}
+
+TEST(EndlessInput, OfTextIsRefused) {
+  const std::string message = ", but must be one that ends within 256 MiB";
+  expect_refused("bench --model bert-base --data /dev/zero", "--data: file is /dev/zero" + message);
+  expect_refused_behind("yes |", "bench --model bert-base --data /dev/stdin",
+                        "--data: file is /dev/stdin" + message);
+}
+
+TEST(EndlessInput, OfPlansAndStepsIsRefused) {
+  expect_refused("plan --graph /dev/zero",
+                 "load_graph: file is /dev/zero, but must be one that ends");
+  expect_refused("bench --plan /dev/zero",
+                 "load_plan: file is /dev/zero, but must be one that ends");
+}
+
+}  // namespace
+}  // namespace gradrecomp::program
