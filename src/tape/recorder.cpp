@@ -10,6 +10,7 @@
 #include "engine.h"
 #include "gradrecomp/tape/observer.h"
 #include "gradrecomp/tape/op_traits.h"
+#include "interceptor.h"
 #include "parts.h"
 #include "pointwise_step.h"
 
@@ -71,7 +72,7 @@ Recorder::Recorder(std::shared_ptr<Tape> tape, Advice advice, Diverged diverged)
       advice_(std::move(advice)),
       diverged_(std::move(diverged)),
       outer_(current_recorder),
-      included_((install(), c10::DispatchKey::Fake)) {
+      included_((install(), kInterceptedKey)) {
   current_recorder = this;
   tape_->follow(advice_.sweeps, advice_.offloads);
 }
@@ -79,6 +80,8 @@ Recorder::Recorder(std::shared_ptr<Tape> tape, Advice advice, Diverged diverged)
 Recorder::~Recorder() { current_recorder = outer_; }
 
 Recorder* Recorder::current() noexcept { return current_recorder; }
+
+RecordingPause::RecordingPause() : excluded_(kInterceptedKey) {}
 
 bool Recorder::follows_plan_to_the_end() const {
   return advice_.sequence != nullptr && advice_.sequence->size() == sequence_.size();
