@@ -11,19 +11,19 @@
 //
 // The recorder must see each operator after autograd and autocast have done their part, with the
 // dispatch keys and the thread-local state that its kernel gets in a plain run. Only kernels for a
-// dispatch key of our own do that. Of the keys below Autograd and above BackendSelect, past which no
-// factory can be seen, all but Fake have a fallback in LibTorch.
+// dispatch key of our own do that. Of the keys below Autograd and above BackendSelect, past which
+// no factory can be seen, all but Fake have a fallback in LibTorch.
 //
 // 1. As long as nobody uses Fake, one fallback does for all operators.
 // 2. A key has one fallback, and LibTorch is about to take that of Fake for fake tensors in C++. A
 //    kernel for one operator goes before a fallback, though, so then every operator gets one of
 //    ours. What is meant for fake tensors is passed on to the kernel that we found.
 //
-// Both ways give the recorder the same calls, keys and state. A dispatch mode on the key Python would
-// need neither, but is no way: LibTorch calls a mode with all keys above Python excluded, autocast's
-// among them, and does not say which were before. A kernel that calls operators then computes
-// otherwise than in a plain run, whatever the mode does. And composite operators choose other code
-// where a mode is on.
+// Both ways give the recorder the same calls, keys and state. A dispatch mode on the key Python
+// would need neither, but is no way: LibTorch calls a mode with all keys above Python excluded,
+// autocast's among them, and does not say which were before. A kernel that calls operators then
+// computes otherwise than in a plain run, whatever the mode does. And composite operators choose
+// other code where a mode is on.
 
 namespace gradrecomp::tape {
 namespace {
@@ -33,9 +33,10 @@ constexpr auto kMark = "gradrecomp::recorder";
 // An operator without kernels, by which copies of GradRecomp in one process know of each other.
 c10::OperatorHandle leave_mark() {
   auto& dispatcher = c10::Dispatcher::singleton();
-  TORCH_CHECK(!dispatcher.findSchema({kMark, ""}),
-              "gradrecomp::Region: another copy of GradRecomp records in this process, but only one ",
-              "can. Link all parts of the program with one shared library of GradRecomp.");
+  TORCH_CHECK(
+      !dispatcher.findSchema({kMark, ""}),
+      "gradrecomp::Region: another copy of GradRecomp records in this process, but only one ",
+      "can. Link all parts of the program with one shared library of GradRecomp.");
   static auto* library =
       new torch::Library(torch::Library::FRAGMENT, "gradrecomp", std::nullopt, __FILE__, __LINE__);
   library->def("recorder() -> ()");

@@ -120,8 +120,7 @@ class Registry {
     auto newcomers = std::make_unique<Newcomers>();
     newcomers_ = newcomers.get();
     // LibTorch names all operators it has at once.
-    handles_.push_back(
-        c10::Dispatcher::singleton().addRegistrationListener(std::move(newcomers)));
+    handles_.push_back(c10::Dispatcher::singleton().addRegistrationListener(std::move(newcomers)));
   }
 
   void catch_up() {

@@ -1,5 +1,5 @@
-// Conformance R8: another library took autograd's engine before or after us. Each test has a process
-// of its own, as nothing gives the engine back.
+// Conformance R8: another library took autograd's engine before or after us. Each test has a
+// process of its own, as nothing gives the engine back.
 #include <gtest/gtest.h>
 #include <torch/csrc/autograd/engine.h>
 #include <torch/torch.h>
