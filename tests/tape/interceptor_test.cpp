@@ -8,6 +8,11 @@
 #include "gradrecomp/tape/recorder.h"
 #include "support/own_process.h"
 
+#if __has_include(<c10/core/impl/FakeTensorModeTLS.h>)
+#include <c10/core/impl/FakeTensorModeTLS.h>
+#define GRADRECOMP_HAS_FAKE_TENSOR_MODE
+#endif
+
 namespace gradrecomp::tape {
 namespace {
 
@@ -92,6 +97,25 @@ TEST_F(Interceptor, R8TensorsOfTheOtherLibraryReachItInRegionsAndOutside) {
   };
   EXPECT_EXIT(exit_after(body), ::testing::ExitedWithCode(0), "");
 }
+
+#ifdef GRADRECOMP_HAS_FAKE_TENSOR_MODE
+TEST_F(Interceptor, R8WhileLibTorchsFakeTensorsAreOnAllCallsAreTheirs) {
+  const auto body = [] {
+    using c10::impl::FakeTensorModeTLS;
+    take_key(counting());
+    const auto x = torch::ones({4});
+    const auto call_in_mode = [&] {
+      FakeTensorModeTLS::create_state(std::make_shared<c10::FakeTensorMode>(nullptr, nullptr));
+      expect_call_of_theirs([&] { x.neg(); });
+      FakeTensorModeTLS::reset_state();
+    };
+    TORCH_CHECK(record(call_in_mode)->ops().empty());
+    call_in_mode();
+    TORCH_CHECK(num_replayed_ops() > 0, "nothing was dropped");
+  };
+  EXPECT_EXIT(exit_after(body), ::testing::ExitedWithCode(0), "");
+}
+#endif
 
 TEST_F(Interceptor, R8FallbackThatFallsThroughStillDoes) {
   const auto body = [] {
