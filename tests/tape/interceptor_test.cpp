@@ -105,9 +105,9 @@ TEST_F(Interceptor, R8WhileLibTorchsFakeTensorsAreOnAllCallsAreTheirs) {
     take_key(counting());
     const auto x = torch::ones({4});
     const auto call_in_mode = [&] {
-      FakeTensorModeTLS::create_state(std::make_shared<c10::FakeTensorMode>(nullptr, nullptr));
+      FakeTensorModeTLS::set_state(std::make_shared<c10::FakeTensorMode>(nullptr, nullptr));
       expect_call_of_theirs([&] { x.neg(); });
-      FakeTensorModeTLS::reset_state();
+      FakeTensorModeTLS::set_state(nullptr);
     };
     TORCH_CHECK(record(call_in_mode)->ops().empty());
     call_in_mode();
