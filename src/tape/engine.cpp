@@ -1,33 +1,18 @@
 #include "engine.h"
 
-#include <ATen/core/dispatch/Dispatcher.h>
 #include <c10/util/Exception.h>
 #include <torch/csrc/autograd/engine.h>
-#include <torch/library.h>
 
 #include <mutex>
 
 #include "gradrecomp/tape/handle.h"
 #include "gradrecomp/tape/recorder.h"
+#include "interceptor.h"
 
 namespace gradrecomp::tape {
 namespace {
 
 using torch::autograd::Engine;
-
-constexpr auto kKey = c10::DispatchKey::Fake;
-
-void record_fallback(const c10::OperatorHandle& op, c10::DispatchKeySet keys,
-                     torch::jit::Stack* stack) {
-  const c10::impl::ExcludeDispatchKeyGuard no_recursion(kKey);
-  const auto below = keys & c10::DispatchKeySet(c10::DispatchKeySet::FULL_AFTER, kKey);
-  // Engine threads inherit the dispatch key from the recording thread, but no recorder.
-  if (Recorder* recorder = Recorder::current()) {
-    recorder->record(op, below, stack);
-  } else {
-    op.redispatchBoxed(below, stack);
-  }
-}
 
 // Passes everything on to the engine it found, and gives out handles while a region records.
 class RecordingEngine final : public Engine {
@@ -72,15 +57,6 @@ Engine& recording_engine() {
   return *engine;
 }
 
-void register_fallback() {
-  const bool taken = c10::Dispatcher::singleton().hasBackendFallbackForDispatchKey(kKey);
-  TORCH_CHECK(!taken,
-              "gradrecomp::Region: dispatch key Fake is taken by another library, but must ",
-              "be free for the recorder. Do not load that library (torchdistx?) in this process.");
-  static auto* library = new torch::Library(torch::Library::IMPL, "_", kKey, __FILE__, __LINE__);
-  library->fallback(torch::CppFunction::makeFromBoxedFunction<&record_fallback>());
-}
-
 // What is put on a tape for a write that no operator made. It does nothing.
 void register_unseen_write() {
   static auto* library =
@@ -95,11 +71,12 @@ void register_unseen_write() {
 void install() {
   static std::once_flag once;
   std::call_once(once, [] {
-    register_fallback();
+    install_interceptor();
     register_unseen_write();
     base_engine = &Engine::get_default_engine();
     torch::autograd::set_default_engine_stub(&recording_engine);
   });
+  intercept_new_operators();
   TORCH_CHECK(
       &Engine::get_default_engine() == &recording_engine(),
       "gradrecomp::Region: autograd's engine was replaced after the first region, but must ",

@@ -4,6 +4,8 @@
 
 #include <algorithm>
 
+#include "interceptor.h"
+
 namespace gradrecomp::tape {
 namespace {
 
@@ -15,13 +17,15 @@ using c10::DispatchKeySet;
 constexpr DispatchKeySet kPlain =
     c10::autograd_dispatch_keyset_with_ADInplaceOrView | c10::autocast_dispatch_keyset |
     DispatchKeySet({DispatchKey::Dense, DispatchKey::BackendSelect, DispatchKey::Conjugate,
-                    DispatchKey::Negative, DispatchKey::Fake}) |
+                    DispatchKey::Negative}) |
     DispatchKeySet(DispatchKeySet::RAW, c10::full_backend_mask);
 
 constexpr DispatchKeySet kMeta{DispatchKey::Meta};
 
 // On bits, as DispatchKeySet's own difference leaves backends in.
-bool has_only_plain(DispatchKeySet keys) { return (keys.raw_repr() & ~kPlain.raw_repr()) == 0; }
+bool is_subset(DispatchKeySet keys, DispatchKeySet of) {
+  return (keys.raw_repr() & ~of.raw_repr()) == 0;
+}
 
 bool has_memory(const at::TensorBase& tensor) {
   if (!tensor.has_storage()) return false;
@@ -33,7 +37,7 @@ bool has_memory(const at::TensorBase& tensor) {
 
 bool is_plain(const at::TensorBase& tensor) {
   const DispatchKeySet keys = tensor.key_set();
-  return has_only_plain(keys) && keys.highestBackendKey() != kMeta.highestBackendKey() &&
+  return is_subset(keys, kPlain) && keys.highestBackendKey() != kMeta.highestBackendKey() &&
          has_memory(tensor);
 }
 
@@ -53,7 +57,8 @@ bool holds_plain_tensors(const c10::IValue& value) {
 }
 
 bool dispatches_plainly() {
-  return has_only_plain(c10::impl::tls_local_dispatch_key_set().included_);
+  constexpr DispatchKeySet kOurs{kInterceptedKey};
+  return is_subset(c10::impl::tls_local_dispatch_key_set().included_, kPlain | kOurs);
 }
 
 }  // namespace gradrecomp::tape

@@ -12,6 +12,7 @@
 #include "engine.h"
 #include "gradrecomp/tape/observer.h"
 #include "gradrecomp/tape/op_traits.h"
+#include "interceptor.h"
 #include "parts.h"
 #include "plain_memory.h"
 #include "pointwise_step.h"
@@ -113,7 +114,7 @@ void for_each_tensor(const c10::IValue& argument, VisitTensor visit) {
 
 c10::DispatchKeySet keys_below(const at::Tensor& tensor) {
   return tensor.key_set() &
-         c10::DispatchKeySet(c10::DispatchKeySet::FULL_AFTER, c10::DispatchKey::Fake);
+         c10::DispatchKeySet(c10::DispatchKeySet::FULL_AFTER, kInterceptedKey);
 }
 
 }  // namespace
@@ -140,7 +141,7 @@ Recorder::Recorder(std::shared_ptr<Tape> tape, Advice advice, Diverged diverged)
       advice_(std::move(advice)),
       diverged_(std::move(diverged)),
       outer_(current_recorder),
-      included_((install(), c10::DispatchKey::Fake)) {
+      included_((install(), kInterceptedKey)) {
   current_recorder = this;
   tape_->follow(advice_.sweeps, advice_.offloads);
 }
@@ -148,6 +149,8 @@ Recorder::Recorder(std::shared_ptr<Tape> tape, Advice advice, Diverged diverged)
 Recorder::~Recorder() { current_recorder = outer_; }
 
 Recorder* Recorder::current() noexcept { return current_recorder; }
+
+RecordingPause::RecordingPause() : excluded_(kInterceptedKey) {}
 
 bool Recorder::follows_plan_to_the_end() const {
   return advice_.sequence != nullptr && advice_.sequence->size() == sequence_.size();

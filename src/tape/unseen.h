@@ -2,7 +2,7 @@
 
 #include <c10/core/impl/LocalDispatchKeySet.h>
 
-#include "gradrecomp/tape/recorder.h"
+#include "interceptor.h"
 
 namespace gradrecomp::tape {
 
@@ -17,7 +17,7 @@ class Unseen {
   static constexpr c10::DispatchKeySet kIncluded{c10::DispatchKey::BackendSelect};
   static constexpr c10::DispatchKeySet kExcluded =
       c10::autograd_dispatch_keyset_with_ADInplaceOrView | c10::default_excluded_set |
-      c10::DispatchKeySet({c10::DispatchKey::Fake, c10::DispatchKey::Python,
+      c10::DispatchKeySet({kInterceptedKey, c10::DispatchKey::Python,
                            c10::DispatchKey::PythonTLSSnapshot});
   c10::impl::ForceDispatchKeyGuard keys_;
 };

@@ -123,9 +123,9 @@ class GRADRECOMP_API Recorder {
 };
 
 /// Stops recording on this thread for a scope.
-class RecordingPause {
+class GRADRECOMP_API RecordingPause {
  public:
-  RecordingPause() : excluded_(c10::DispatchKey::Fake) {}
+  RecordingPause();
 
  private:
   c10::impl::ExcludeDispatchKeyGuard excluded_;
