@@ -1,0 +1,125 @@
+"""torch.compile and torch.jit in regions. Usage: see program.py."""
+
+import unittest
+
+import program
+
+import torch
+
+from regions import assert_same_in_every_mode, gradient_of
+
+
+def model():
+    torch.manual_seed(1)
+    return torch.nn.Sequential(
+        torch.nn.Linear(6, 12), torch.nn.ReLU(), torch.nn.Dropout(0.2), torch.nn.Linear(12, 6), torch.nn.Tanh()
+    )
+
+
+def training_of(make_function, warm, num_steps=3):
+    """A program that trains `make_function(net)` in a region; `warm`: it has been compiled before."""
+
+    def steps(run):
+        torch.compiler.reset()
+        net = model()
+        function = make_function(net)
+        if warm:
+            function(torch.randn(4, 6)).sum().backward()
+            net.zero_grad()
+        torch.manual_seed(2)
+        for _ in range(num_steps):
+            y = run(lambda: function(torch.randn(4, 6)).sin())
+            y.pow(2).sum().backward()
+            yield y.detach().clone()
+            for parameter in net.parameters():
+                yield parameter.grad.clone()
+            net.zero_grad()
+
+    return steps
+
+
+class Compiled(unittest.TestCase):
+    def same(self, backend, make_function=None):
+        make_function = make_function or (lambda net: torch.compile(net, backend=backend))
+        for warm in (False, True):
+            with self.subTest(backend=backend, warm=warm):
+                assert_same_in_every_mode(self, training_of(make_function, warm))
+
+    def test_eager(self):
+        self.same("eager")
+
+    def test_aot_eager(self):
+        self.same("aot_eager")
+
+    def test_inductor(self):
+        try:
+            torch.compile(lambda x: x.sin() + 1, backend="inductor")(torch.randn(5))
+        except Exception as error:  # of many kinds, where no compiler is at hand
+            self.skipTest(f"inductor compiles nothing here: {error}".splitlines()[0])
+        self.same("inductor")
+
+    def test_function_of_a_leaf(self):
+        def steps(run):
+            torch.compiler.reset()
+            function = torch.compile(lambda x: x.sin().exp(), backend="aot_eager")
+            for _ in range(3):
+                x = torch.randn(3, requires_grad=True)
+                y = run(lambda: function(x))
+                yield from (y.detach().clone(), gradient_of(y, x))
+
+        assert_same_in_every_mode(self, steps)
+
+    def test_graph_break(self):
+        def make_function(net):
+            def function(x):
+                h = net(x)
+                torch._dynamo.graph_break()
+                return h.exp() + net(h)
+
+            return torch.compile(function, backend="aot_eager")
+
+        self.same("aot_eager", make_function)
+
+    def test_dynamic_shapes(self):
+        def steps(run):
+            torch.compiler.reset()
+            net = model()
+            function = torch.compile(net, backend="aot_eager", dynamic=True)
+            torch.manual_seed(2)
+            for batch in (2, 3, 5, 3):
+                run(lambda: function(torch.randn(batch, 6)).sin()).sum().backward()
+                yield from [parameter.grad.clone() for parameter in net.parameters()]
+                net.zero_grad()
+
+        assert_same_in_every_mode(self, steps)
+
+
+class Scripted(unittest.TestCase):
+    def same(self, make_function):
+        for warm in (False, True):
+            with self.subTest(warm=warm):
+                assert_same_in_every_mode(self, training_of(make_function, warm, num_steps=4))
+
+    def test_without_dropout(self):
+        self.same(lambda net: torch.jit.script(net.eval()))
+
+    def test_without_the_profiling_executor(self):
+        before = torch._C._jit_set_profiling_executor(False)
+        self.addCleanup(torch._C._jit_set_profiling_executor, before)
+        self.same(torch.jit.script)
+
+    def test_with_dropout(self):
+        plain_differs = None
+        import regions
+
+        steps = training_of(torch.jit.script, warm=False, num_steps=4)
+        plain_differs = regions.differences(*(regions.run_seeded(steps, regions.plainly) for _ in range(2)))
+        self.assertEqual(plain_differs, [], "plain against plain")
+        self.same(torch.jit.script)
+
+    def test_traced(self):
+        self.same(lambda net: torch.jit.trace(net.eval(), torch.zeros(4, 6)))
+
+
+if __name__ == "__main__":
+    program.main()
