@@ -6,6 +6,7 @@ import program
 
 import torch
 
+import regions
 from regions import assert_same_in_every_mode, gradient_of
 
 
@@ -109,12 +110,8 @@ class Scripted(unittest.TestCase):
         self.same(torch.jit.script)
 
     def test_with_dropout(self):
-        plain_differs = None
-        import regions
-
-        steps = training_of(torch.jit.script, warm=False, num_steps=4)
-        plain_differs = regions.differences(*(regions.run_seeded(steps, regions.plainly) for _ in range(2)))
-        self.assertEqual(plain_differs, [], "plain against plain")
+        # The first training in a process has other bits than all that follow, plain or not.
+        regions.run_seeded(training_of(torch.jit.script, warm=False, num_steps=4), regions.plainly)
         self.same(torch.jit.script)
 
     def test_traced(self):

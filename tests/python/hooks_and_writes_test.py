@@ -8,6 +8,7 @@ import program
 import torch
 from torch.autograd.graph import save_on_cpu, saved_tensors_hooks
 
+import regions
 from regions import assert_same_in_every_mode, gradient_of, steps_of
 
 MODIFIED = "modified by an inplace operation"
@@ -220,8 +221,6 @@ class WritesThroughData(unittest.TestCase):
             with torch.no_grad():
                 weight.add_(1)
             y.sum().backward()
-
-        import regions
 
         modes = {"plain": lambda: regions.plainly, **regions.every_mode()}
         for name, make in modes.items():

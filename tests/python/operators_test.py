@@ -37,8 +37,8 @@ def slow_exp(x: torch.Tensor) -> torch.Tensor:
 
 
 slow_exp.register_autograd(
-    lambda context, gradient: gradient * context.saved_tensors[0],
-    setup_context=lambda context, inputs, output: context.save_for_backward(output),
+    lambda ctx, gradient: gradient * ctx.saved_tensors[0],
+    setup_context=lambda ctx, inputs, output: ctx.save_for_backward(output),
 )
 
 
