@@ -1,13 +1,14 @@
-"""torch.compile and torch.jit in regions. Usage: see program.py."""
+"""torch.compile, operators of higher order and torch.jit in regions. Usage: see program.py."""
 
 import unittest
 
 import program
 
 import torch
+import torch.utils.checkpoint
 
 import regions
-from regions import assert_same_in_every_mode, gradient_of
+from regions import assert_same_in_every_mode, gradient_of, steps_of
 
 
 def model():
@@ -93,6 +94,87 @@ class Compiled(unittest.TestCase):
                 net.zero_grad()
 
         assert_same_in_every_mode(self, steps)
+
+
+    def test_region_in_it(self):
+        def steps(run):
+            torch.compiler.reset()
+            net = model()
+
+            @torch.compile(backend="aot_eager")
+            def function(x):
+                h = net[0](x)
+                return run(lambda: net[1:](h)).sin()
+
+            torch.manual_seed(2)
+            for _ in range(3):
+                function(torch.randn(4, 6)).sum().backward()
+                yield from [parameter.grad.clone() for parameter in net.parameters()]
+                net.zero_grad()
+
+        assert_same_in_every_mode(self, steps)
+
+    def test_checkpoint_in_it(self):
+        def make_function(net):
+            def function(x):
+                return torch.utils.checkpoint.checkpoint(lambda t: net(t).sin(), x, use_reentrant=False).exp()
+
+            return torch.compile(function, backend="aot_eager")
+
+        self.same("aot_eager", make_function)
+
+    def test_backward(self):
+        def steps(run):
+            torch.compiler.reset()
+            net = model()
+            torch.manual_seed(2)
+            for _ in range(3):
+                y = run(lambda: net(torch.randn(4, 6)).sin())
+                with torch._dynamo.compiled_autograd._enable(torch.compile(backend="eager")):
+                    y.sum().backward()
+                yield from [parameter.grad.clone() for parameter in net.parameters()]
+                net.zero_grad()
+
+        assert_same_in_every_mode(self, steps)
+
+    def test_traced_by_make_fx(self):
+        from torch.fx.experimental.proxy_tensor import make_fx
+
+        body = lambda x: make_fx(lambda t: t.sin().exp())(x.detach())(x).cos()  # noqa: E731
+        assert_same_in_every_mode(self, steps_of(lambda: torch.randn(4), body))
+
+    def test_exported(self):
+        module = torch.export.export(model().eval(), (torch.randn(4, 6),)).module()
+        assert_same_in_every_mode(self, steps_of(lambda: torch.randn(4, 6), lambda x: module(x).exp()))
+
+
+class HigherOrder(unittest.TestCase):
+    """Operators whose kernels Python finds itself."""
+
+    def setUp(self):
+        torch.compiler.reset()
+
+    @staticmethod
+    def choose(x):
+        return torch.cond(x.sum() > 0, lambda t: t.sin(), lambda t: t.cos(), (x.exp(),)).exp()
+
+    def test_cond(self):
+        assert_same_in_every_mode(self, steps_of(lambda: torch.randn(4), self.choose))
+
+    def test_compiled_cond(self):
+        function = torch.compile(self.choose, backend="eager")
+        assert_same_in_every_mode(self, steps_of(lambda: torch.randn(4), lambda x: function(x).sin()))
+
+    def test_while_loop(self):
+        from torch._higher_order_ops import while_loop
+
+        def body(x):
+            with torch.no_grad():
+                start = (torch.tensor(0), x.detach().exp())
+                _, y = while_loop(lambda i, y: i < 3, lambda i, y: (i + 1, y.sin()), start)
+            return (x.exp() * y).sin()
+
+        assert_same_in_every_mode(self, steps_of(lambda: torch.randn(4), body))
 
 
 class Scripted(unittest.TestCase):

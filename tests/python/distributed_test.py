@@ -1,4 +1,5 @@
-"""DistributedDataParallel over two processes, in and around regions. Usage: see program.py."""
+"""DistributedDataParallel over two processes and sharded modules, in and around regions. Usage: see
+program.py."""
 
 import os
 import tempfile
@@ -92,6 +93,55 @@ class DistributedDataParallel(unittest.TestCase):
             for rank in range(NUM_PROCESSES):
                 with open(os.path.join(folder, f"different-{rank}")) as file:
                     self.assertEqual(file.read(), "", f"process {rank}")
+
+
+class Sharded(unittest.TestCase):
+    """fully_shard(), which takes memory from parameters behind forward and gives it back in backward."""
+
+    def setUp(self):
+        if not dist.is_available() or not dist.is_gloo_available():
+            self.skipTest("this torch has no gloo")
+        folder = tempfile.TemporaryDirectory()
+        self.addCleanup(folder.cleanup)
+        dist.init_process_group("gloo", init_method=f"file://{folder.name}/store", rank=0, world_size=1)
+        self.addCleanup(dist.destroy_process_group)
+
+    def steps(self, make_layer, forward):
+        from torch.distributed.device_mesh import init_device_mesh
+        from torch.distributed.fsdp import fully_shard
+
+        mesh = init_device_mesh("cpu", (1,))
+
+        def program_of_steps(run):
+            torch.manual_seed(1)
+            net = nn.Sequential(*[make_layer(run) for _ in range(3)])
+            for layer in net:
+                fully_shard(layer, mesh=mesh)
+            fully_shard(net, mesh=mesh)
+            for _ in range(3):
+                net.zero_grad()
+                forward(run, net, torch.randn(4, 8)).pow(2).sum().backward()
+                yield from [p.grad.full_tensor().clone() for p in net.parameters()]
+
+        return program_of_steps
+
+    def test_region_in_each_module(self):
+        class Layer(nn.Module):
+            def __init__(self, run):
+                super().__init__()
+                self.layers = nn.Sequential(nn.Linear(8, 8), nn.Tanh(), nn.Linear(8, 8))
+                self.run = run
+
+            def forward(self, x):
+                return self.run(lambda: self.layers(x).sin())
+
+        regions.assert_same_in_every_mode(self, self.steps(Layer, lambda run, net, x: net(x)))
+
+    def test_region_around_all_is_exact_or_says_what_it_misses(self):
+        make_layer = lambda run: nn.Sequential(nn.Linear(8, 8), nn.Tanh())  # noqa: E731
+        forward = lambda run, net, x: run(lambda: net(x))  # noqa: E731
+        steps = self.steps(make_layer, forward)
+        regions.assert_same_in_every_mode(self, steps, "has 0 now, but a replay needs them")
 
 
 if __name__ == "__main__":
