@@ -154,14 +154,21 @@ class HigherOrder(unittest.TestCase):
     def setUp(self):
         torch.compiler.reset()
 
+    def skip_where_backward_goes_elsewhere(self):
+        # Their backward includes the keys of forward, on a thread without a recorder.
+        if program.BY_OPERATOR:
+            self.skipTest("calls with the key of another library go to that library")
+
     @staticmethod
     def choose(x):
         return torch.cond(x.sum() > 0, lambda t: t.sin(), lambda t: t.cos(), (x.exp(),)).exp()
 
     def test_cond(self):
+        self.skip_where_backward_goes_elsewhere()
         assert_same_in_every_mode(self, steps_of(lambda: torch.randn(4), self.choose))
 
     def test_compiled_cond(self):
+        self.skip_where_backward_goes_elsewhere()
         function = torch.compile(self.choose, backend="eager")
         assert_same_in_every_mode(self, steps_of(lambda: torch.randn(4), lambda x: function(x).sin()))
 

@@ -12,7 +12,10 @@ from pathlib import Path
 from torch_module import need_torch
 
 LIBRARY, LIBTORCH = (Path(argument).resolve() for argument in sys.argv[1:3])
-_HANG_SECONDS = 500  # before ctest ends the process without a word
+_HANG_SECONDS = 1100  # before ctest ends the process without a word
+
+# Whether another library has the dispatch key of the recorder in this process.
+BY_OPERATOR = "by_operator" in LIBRARY.name
 
 need_torch(LIBTORCH)
 
