@@ -20,9 +20,17 @@ constexpr int kMostWeight = 8;
 // Measurements outlive plans, so that sequences which come in turn are profiled once.
 constexpr std::size_t kMeasurementsAPlan = 16;
 
-// A step may do what the planner's model has no events for, such as a backward pass inside the
-// region. Empty if it did not.
+bool has_backward_inside(const plan::Graph& graph) {
+  const auto seal = std::ranges::find(graph.events, plan::EventKind::seal, &plan::Event::kind);
+  const auto demand = std::ranges::find(graph.events, plan::EventKind::demand, &plan::Event::kind);
+  return demand < seal;
+}
+
+// A step may do what the planner's model has no events for. Empty if it did not.
 std::string why_not_plannable(const plan::Graph& graph) {
+  if (has_backward_inside(graph)) {
+    return "backward, or grad(), runs inside the region. Leave it outside for a plan.";
+  }
   try {
     plan::validate(graph);
     return {};

@@ -9,6 +9,7 @@
 #include "gradrecomp/tape/handle.h"
 #include "gradrecomp/tape/recorder.h"
 #include "interceptor.h"
+#include "python_operators.h"
 
 namespace gradrecomp::tape {
 namespace {
@@ -77,6 +78,7 @@ void install() {
     base_engine = &Engine::get_default_engine();
     torch::autograd::set_default_engine_stub(&recording_engine);
   });
+  let_python_operators_pass();
   intercept_new_operators();
   TORCH_CHECK(
       &Engine::get_default_engine() == &recording_engine(),

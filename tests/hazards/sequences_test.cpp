@@ -13,6 +13,7 @@ namespace {
 
 namespace nn = torch::nn;
 using ::testing::HasSubstr;
+using ::testing::Not;
 
 const Options kBudget{.max_overhead = 0.3, .cost = plan::CostModel::flops};
 
@@ -338,6 +339,8 @@ TEST(InnerBackward, H12IsProfiledOnceAndSaidOnce) {
   EXPECT_THAT(region.last_step().reason, HasSubstr("cannot be planned"));
   EXPECT_THAT(region.brief_report(), HasSubstr("cannot be planned"));
   EXPECT_EQ(log.messages.size(), 1U) << log.text();
+  EXPECT_THAT(log.text(), HasSubstr("runs inside the region"));
+  EXPECT_THAT(log.text(), Not(HasSubstr("GradRecomp bug")));
 }
 
 TEST(InnerBackward, H12IsExact) {

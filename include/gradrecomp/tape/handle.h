@@ -4,6 +4,8 @@
 #include <torch/csrc/autograd/saved_variable_hooks.h>
 
 #include <memory>
+#include <optional>
+#include <utility>
 
 #include "gradrecomp/export.h"
 #include "gradrecomp/tape/tape.h"
@@ -19,6 +21,11 @@ class GRADRECOMP_API Handle final : public torch::autograd::SavedVariableHooks {
   void call_pack_hook(const at::Tensor& tensor) override;
   /// Throws: autograd's own error if the tensor was modified in place since it was saved.
   at::Tensor call_unpack_hook() override;
+  /// None, so that compiled autograd unpacks before it traces, as it does what has no hooks.
+  std::optional<std::pair<c10::SafePyObject, c10::SafePyObject>> retrieve_unpack_hook_data()
+      const override {
+    return std::nullopt;
+  }
 
  private:
   void check_version() const;

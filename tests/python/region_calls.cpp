@@ -1,0 +1,84 @@
+// Regions for Python's ctypes, as plain functions: what regions.py calls. None lets an exception out;
+// the sentence of one is in failure() instead.
+#include <cstdint>
+#include <exception>
+#include <string>
+#include <utility>
+
+#include "gradrecomp/region/region.h"
+
+namespace {
+
+using gradrecomp::OpenStep;
+using gradrecomp::Options;
+using gradrecomp::Region;
+
+thread_local std::string last_failure;
+
+/// What `call` returns; null, false or 0 if it throws.
+template <typename Call>
+auto guarded(Call call) -> decltype(call()) {
+  try {
+    last_failure.clear();
+    return call();
+  } catch (const std::exception& error) {
+    last_failure = error.what();
+    return {};
+  }
+}
+
+Options options_of(const char* policy, double max_overhead, bool verify) {
+  Options options{.policy = policy,
+                  .verify = verify ? gradrecomp::Verify::first_step : gradrecomp::Verify::never};
+  if (options.policy.empty()) {
+    options.max_overhead = max_overhead;
+    options.cost = gradrecomp::plan::CostModel::flops;
+  }
+  return options;
+}
+
+}  // namespace
+
+extern "C" {
+
+/// The sentence of the last call on this thread, empty if it did what it should.
+const char* failure() { return last_failure.c_str(); }
+
+/// A region of a fixed policy or, where that is empty, of a budget in FLOPs.
+Region* region_new(const char* policy, double max_overhead, bool verify) {
+  return guarded([&] { return new Region(options_of(policy, max_overhead, verify)); });
+}
+
+void region_delete(Region* region) { delete region; }
+
+/// A step of `region` or, where that is null, one that drops everything, as checkpoint()'s.
+OpenStep* step_open(Region* region) {
+  return guarded(
+      [&] { return new OpenStep(region == nullptr ? gradrecomp::open_dropped() : region->open()); });
+}
+
+/// Ends the forward pass of a step.
+bool step_close(OpenStep* step) {
+  return guarded([&] {
+    step->close();
+    return true;
+  });
+}
+
+/// Gives up a step that was not closed.
+void step_delete(OpenStep* step) { delete step; }
+
+bool region_followed_plan(const Region* region) { return region->last_step().followed_plan; }
+
+std::int64_t region_replays(const Region* region) { return region->last_step().num_replayed_ops; }
+
+/// The brief report, which lasts until the next call on this thread.
+const char* region_report(const Region* region) {
+  thread_local std::string report;
+  return guarded([&] {
+    report = region->brief_report();
+    return report.c_str();
+  });
+}
+
+}  // extern "C"
