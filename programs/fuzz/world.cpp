@@ -49,6 +49,15 @@ World::World(std::uint64_t seed, const Variant& variant)
   words = torch::empty({n, l}, torch::kLong);
   auto* word = words.data_ptr<std::int64_t>();
   for (std::int64_t i = 0; i < words.numel(); ++i) word[i] = numbers_.below(v);
+  quirk = static_cast<std::size_t>(Dice(seed * 3 + variant.data).below(4));
+}
+
+void World::give_gradients(std::uint64_t seed) {
+  Dice dice(seed);
+  for (auto& leaf : leaves) {
+    const bool has_one = seed != 0 && dice.chance(0.6);
+    if (has_one) leaf.tensor.mutable_grad() = torch::zeros_like(leaf.tensor);
+  }
 }
 
 torch::Tensor World::filled(at::IntArrayRef shape, double scale_of_values) {
