@@ -175,7 +175,8 @@ class Checker {
 
   void compare_ending(const std::string& name, Ending ending, const Outcome& expected,
                       const Outcome& actual) {
-    const bool writes = ending == Ending::written_outputs || std::ranges::count(hostile_endings(), ending);
+    const bool writes = ending == Ending::written_outputs ||
+                        std::ranges::count(hostile_endings(), ending) > 0;
     if (writes) {
       compare_where_refusable(name, expected, actual);
     } else {
@@ -240,7 +241,9 @@ class Checker {
   }
 
   void compare_peak(const std::string& name, const Region& region, const Outcome& actual) {
-    if (plain_.replays_in_backward) return;
+    // No plan knows of tapes made in backward, nor of raw writes that a step without verification
+    // does not see, such as those to what has been read.
+    if (plain_.replays_in_backward || plain_.may_refuse) return;
     if (!region.has_plan()) return;  // no output needs a gradient, so backward never met the region
     if (!region.last_step().followed_plan) {
       findings_.push_back({name, "the step did not follow its plan"});
@@ -357,26 +360,28 @@ class Checker {
     }
     const auto expected = run_together(program_, plain);
     Region region(some_options());
-    int num_profiled = 0;
+    std::string still_profiled;
     for (int round = 0; round < kRounds; ++round) {
-      num_profiled = 0;
+      still_profiled.clear();
       Together wrapped = plain;
-      for (auto& setup : wrapped.setups) setup.wrapping = counted(region, num_profiled);
+      for (auto& setup : wrapped.setups) setup.wrapping = watched(region, still_profiled);
       compare("sequences of one region", expected, run_together(program_, wrapped));
     }
     // What is verified now and then is logged then too; what throws is never finished.
     const bool settles = region.options().verify != Verify::every_n_steps &&
                          expected.error.empty() && !expected.may_refuse &&
                          !expected.replays_in_backward;
-    if (settles && num_profiled > 0) {
-      findings_.push_back({"sequences of one region", "profiles in round after round"});
+    if (settles && !still_profiled.empty()) {
+      findings_.push_back(
+          {"sequences of one region", "profiles in round after round" + still_profiled});
     }
   }
 
-  Wrapping counted(Region& region, int& num_profiled) {
-    return [&region, &num_profiled, wrapping = around(region)](const Body& body) {
+  Wrapping watched(Region& region, std::string& profiled) {
+    return [&region, &profiled, wrapping = around(region)](const Body& body) {
       auto outputs = wrapping(body);
-      num_profiled += region.last_step().profiled ? 1 : 0;
+      const auto report = region.last_step();
+      if (report.profiled && report.num_ops > 0) profiled += ": " + report.reason;
       return outputs;
     };
   }
