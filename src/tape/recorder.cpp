@@ -453,6 +453,7 @@ bool Recorder::is_watched(const at::Tensor& tensor) const {
 // Runs before the op, so that a step that leaves its plan does so before it drops by it.
 void Recorder::foresee(const Draft& draft) {
   hash_ = mix(hash_, draft.traits.name_hash);
+  if (draft.op.reads.empty()) mix_sizes(draft.op);
   for (const Read& read : draft.op.reads) {
     hash_ = mix(hash_, static_cast<std::uint64_t>(read.value) << 17 |
                            static_cast<std::uint64_t>(read.has_gradient) << 16 |
@@ -470,6 +471,14 @@ void Recorder::foresee(const Draft& draft) {
     tape_->follow(advice_.sweeps, advice_.offloads);
     window_first_op_ = static_cast<OpId>(tape_->ops().size());
     window_first_value_ = static_cast<ValueId>(tape_->values().size());
+  }
+}
+
+// Of what a factory makes, before it makes it.
+void Recorder::mix_sizes(const Op& factory) {
+  for (const c10::IValue& argument : factory.arguments) {
+    if (!argument.isIntList()) continue;
+    for (const std::int64_t size : argument.toIntVector()) hash_ = mix(hash_, size);
   }
 }
 

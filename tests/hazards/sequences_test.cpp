@@ -171,6 +171,7 @@ TEST(Outputs, H10OfAnyTypeAreReturned) {
   auto model = layers(4);
   Region region(kBudget);
   for (int step = 0; step < 3; ++step) {
+    model->zero_grad();
     auto outputs = region.run([&] {
       const auto y = model->forward(torch::randn({8, 24}));
       return Outputs{y, {{"sine", y.sin()}}, c10::IValue(y.exp())};
@@ -179,7 +180,6 @@ TEST(Outputs, H10OfAnyTypeAreReturned) {
       const auto y = model->forward(torch::randn({3, 2, 24}));
       return nn::utils::rnn::pack_padded_sequence(y, torch::tensor({3, 2}));
     });
-    model->zero_grad();
     (outputs.a + outputs.more["sine"] + outputs.value.toTensor()).sum().backward();
     packed.data().sum().backward();
   }
@@ -447,6 +447,7 @@ TEST(Reasons, AreSaidOfEachStepThatFollowsNoPlan) {
   const auto body = [&] { return x.exp().sin(); };
   region.run(body).sum().backward();
   EXPECT_THAT(region.last_step().reason, HasSubstr("profiled"));
+  x.mutable_grad() = at::Tensor();
   region.run(body).sum().backward();
   EXPECT_EQ(region.last_step().reason, "");
   {
@@ -457,6 +458,7 @@ TEST(Reasons, AreSaidOfEachStepThatFollowsNoPlan) {
   run_dropped([&] { return region.run(body); });
   EXPECT_THAT(region.last_step().reason, HasSubstr("around it covers it"));
   EXPECT_THAT(region.brief_report(), HasSubstr("around it covers it"));
+  x.mutable_grad() = at::Tensor();
   region.run([&] { return x.exp().sin().cos(); });
   EXPECT_THAT(region.last_step().reason, HasSubstr("is new"));
   Region empty;

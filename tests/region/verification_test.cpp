@@ -106,6 +106,7 @@ TEST(Verification, ComesAgainEveryNSteps) {
   std::vector<bool> profiled;
   for (int step = 0; step < 7; ++step) {
     region.run([&] { return x.exp().sin().sum(); }).backward();
+    x.mutable_grad() = at::Tensor();
     profiled.push_back(region.last_step().profiled);
   }
   EXPECT_EQ(profiled, (std::vector<bool>{true, false, false, true, false, false, true}));

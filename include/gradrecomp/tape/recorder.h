@@ -98,6 +98,7 @@ class GRADRECOMP_API Recorder {
   bool is_external(const at::Tensor& tensor) const;
   bool is_watched(const at::Tensor& tensor) const;
   void foresee(const Draft& draft);
+  void mix_sizes(const Op& factory);
   void prepare_writes(Draft& draft);
   void call(Draft& draft, torch::jit::Stack* stack);
   void find_results(Draft& draft, const torch::jit::Stack& stack);
