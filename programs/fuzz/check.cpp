@@ -246,7 +246,9 @@ class Checker {
     if (plain_.replays_in_backward || plain_.may_refuse) return;
     if (!region.has_plan()) return;  // no output needs a gradient, so backward never met the region
     if (!region.last_step().followed_plan) {
-      findings_.push_back({name, "the step did not follow its plan"});
+      findings_.push_back(
+          {name, "the step did not follow its plan: " + region.last_step().reason,
+           /*about_peak=*/true});
       return;
     }
     const auto predicted = region.plan().predicted_peak_bytes;
@@ -373,7 +375,10 @@ class Checker {
                          !expected.replays_in_backward;
     if (settles && !still_profiled.empty()) {
       findings_.push_back(
-          {"sequences of one region", "profiles in round after round" + still_profiled});
+          {"sequences of one region", "profiles in round after round, with " +
+                                          std::to_string(region.num_plans()) + " plans" +
+                                          still_profiled,
+           /*about_peak=*/true});
     }
   }
 

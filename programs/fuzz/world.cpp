@@ -2,6 +2,7 @@
 
 #include <ATen/CPUGeneratorImpl.h>
 
+#include <algorithm>
 #include <utility>
 
 namespace gradrecomp::fuzzing {
@@ -55,8 +56,12 @@ World::World(std::uint64_t seed, const Variant& variant)
 void World::give_gradients(std::uint64_t seed) {
   Dice dice(seed);
   for (auto& leaf : leaves) {
+    // A region knows nothing of leaves behind its inputs.
+    const bool is_behind =
+        leaf.name.starts_with("input") &&
+        std::ranges::none_of(inputs, [&](const auto& input) { return input.is_same(leaf.tensor); });
     const bool has_one = seed != 0 && dice.chance(0.6);
-    if (has_one) leaf.tensor.mutable_grad() = torch::zeros_like(leaf.tensor);
+    if (has_one && !is_behind) leaf.tensor.mutable_grad() = torch::zeros_like(leaf.tensor);
   }
 }
 
