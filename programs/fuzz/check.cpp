@@ -44,6 +44,34 @@ Wrapping in_region(Region& region) {
   return [&region](const Body& body) { return region.run(body); };
 }
 
+// The region sees nothing returned.
+Wrapping captured_in(Region& region) {
+  return [&region](const Body& body) {
+    std::vector<Tensor> outputs;
+    region.run([&] { outputs = body(); });
+    return outputs;
+  };
+}
+
+Wrapping between_open_and_close(Region& region) {
+  return [&region](const Body& body) {
+    auto step = region.open();
+    auto outputs = body();
+    step.close();
+    return outputs;
+  };
+}
+
+// What backward says instead of giving another gradient than plain.
+bool is_refusal(const std::string& text) {
+  static const std::vector<std::string> refusals = {
+      "GradRecomp needs it to rematerialize", "was written to since the forward pass",
+      "were written to behind the dispatcher", "in the forward pass and has"};
+  return std::ranges::any_of(refusals, [&](const std::string& refusal) {
+    return text.find(refusal) != std::string::npos;
+  });
+}
+
 // A tape of its own, without a region, that keeps the values a bit vector names.
 Wrapping on_tape(std::uint64_t seed) {
   return [seed](const Body& body) {
@@ -62,6 +90,8 @@ Wrapping on_tape(std::uint64_t seed) {
 }
 
 class Checker {
+  static constexpr int kRounds = 6;  // enough for each of three sequences to get its plan
+
  public:
   Checker(const Program& program, const CheckOptions& options)
       : program_(program), options_(options), dice_(program.seed ^ 0xc4ec4ec4u) {}
@@ -80,19 +110,23 @@ class Checker {
     together();
     changing_programs();
     changing_worlds();
+    if (program_.hostile) existing_gradients();
+    if (program_.hostile) many_sequences();
     report_distrust();
     return findings_;
   }
 
  private:
   void compare(const std::string& name, const Outcome& expected, const Outcome& actual) {
+    if (expected.may_refuse && refused(expected, actual)) return;
     if (auto what = difference(expected, actual); !what.empty()) findings_.push_back({name, what});
   }
 
   // Verification keeps what it finds to differ, so the step is right, but here nothing should.
-  // Careless writes may reach memory that a reduction left rubbish in.
+  // Careless writes may reach memory that a reduction left rubbish in, and hostile ones are such as
+  // verification is there to find.
   void report_distrust() {
-    if (program_.careless) return;
+    if (program_.careless || program_.hostile) return;
     for (const auto& message : log_.messages()) findings_.push_back({"verification", message});
   }
 
@@ -115,14 +149,37 @@ class Checker {
   // instead of guessing. Only a region around the write would have seen it.
   void compare_where_refusable(const std::string& name, const Outcome& expected,
                                const Outcome& actual) {
-    const bool refused =
-        actual.error.find("GradRecomp needs it to rematerialize") != std::string::npos;
-    if (!refused || actual.leaked_bytes != 0) compare(name, expected, actual);
+    if (!refused(expected, actual)) compare(name, expected, actual);
+  }
+
+  static bool refused(const Outcome& expected, const Outcome& actual) {
+    const bool leaks = actual.leaked_bytes != 0 && expected.leaked_bytes == 0;
+    return is_refusal(actual.error) && !leaks;
+  }
+
+  // Hostile programs hand out what they make in any way.
+  Wrapping around(Region& region) {
+    if (!program_.hostile) return in_region(region);
+    switch (dice_.below(3)) {
+      case 0:
+        return captured_in(region);
+      case 1:
+        return between_open_and_close(region);
+      default:
+        return in_region(region);
+    }
+  }
+
+  Ending some_ending() {
+    if (program_.hostile && dice_.chance(0.6)) return dice_.of(hostile_endings());
+    return dice_.of(endings());
   }
 
   void compare_ending(const std::string& name, Ending ending, const Outcome& expected,
                       const Outcome& actual) {
-    if (ending == Ending::written_outputs) {
+    const bool writes = ending == Ending::written_outputs ||
+                        std::ranges::count(hostile_endings(), ending) > 0;
+    if (writes) {
       compare_where_refusable(name, expected, actual);
     } else {
       compare(name, expected, actual);
@@ -135,14 +192,14 @@ class Checker {
     for (int step = 0; step < 2; ++step) {
       compare_where_refusable("inner regions", plain_, run(program_, {.inner_regions = &regions}));
     }
-    const Ending ending = dice_.of(endings());
+    const Ending ending = some_ending();
     const Setup setup{.ending = ending, .inner_regions = &regions};
     compare_where_refusable("inner regions, " + std::string(to_string(ending)),
                             run(program_, {.ending = ending}), run(program_, setup));
   }
 
   void endings_of_region() {
-    const Ending ending = dice_.of(endings());
+    const Ending ending = some_ending();
     const std::string name = to_string(ending);
     const auto expected = run(program_, {.ending = ending});
     Region region({.policy = "drop_all", .verify = options_.verify});
@@ -151,24 +208,24 @@ class Checker {
     };
     compare_with(", dropped", run_wrapped(dropped, ending));
     compare_with(", taped", run_taped(ending));
-    compare_with(", region", run_wrapped(in_region(region), ending));
-    compare_with(", region again", run_wrapped(in_region(region), ending));
+    compare_with(", region", run_wrapped(around(region), ending));
+    compare_with(", region again", run_wrapped(around(region), ending));
   }
 
   void random_sweeps() {
     Region region({.policy = "drop_all", .verify = options_.verify});
-    run_wrapped(in_region(region));
+    run_wrapped(around(region));
     if (!region.has_plan()) return;
     Options options;
     options.plan = std::make_shared<const plan::Plan>(random_plan(dice_, region.graph()));
     options.verify = options_.verify;
     steps_of_region(options);
-    const Ending ending = dice_.of(endings());
+    const Ending ending = some_ending();
     const auto expected = run(program_, {.ending = ending});
     Region again(options);
     for (int step = 0; step < 2; ++step) {
       compare_ending("random plan, " + std::string(to_string(ending)), ending, expected,
-                     run_wrapped(in_region(again), ending));
+                     run_wrapped(around(again), ending));
     }
   }
 
@@ -177,7 +234,7 @@ class Checker {
     const std::string name = "region " + described(options);
     Region region(options);
     for (int step = 0; step < 3; ++step) {
-      const auto actual = run_wrapped(in_region(region));
+      const auto actual = run_wrapped(around(region));
       compare(name + ", step " + std::to_string(step), plain_, actual);
       if (step > 0 && plain_.error.empty() && actual.error.empty()) {
         compare_peak(name, region, actual);
@@ -186,10 +243,14 @@ class Checker {
   }
 
   void compare_peak(const std::string& name, const Region& region, const Outcome& actual) {
-    if (plain_.replays_in_backward) return;
+    // No plan knows of tapes made in backward, nor of raw writes that a step without verification
+    // does not see, such as those to what has been read.
+    if (plain_.replays_in_backward || plain_.may_refuse) return;
     if (!region.has_plan()) return;  // no output needs a gradient, so backward never met the region
     if (!region.last_step().followed_plan) {
-      findings_.push_back({name, "the step did not follow its plan"});
+      findings_.push_back(
+          {name, "the step did not follow its plan: " + region.last_step().reason,
+           /*about_peak=*/true});
       return;
     }
     const auto predicted = region.plan().predicted_peak_bytes;
@@ -215,7 +276,7 @@ class Checker {
       if (regions.empty() || !is_one_region) {
         regions.emplace_back(Options{.policy = "drop_all", .verify = options_.verify});
       }
-      setup.wrapping = in_region(regions.back());
+      setup.wrapping = around(regions.back());
       if (dice_.chance(0.2)) setup.wrapping = dropped;
     }
     const std::string name = plain.runs_on_threads   ? "together on threads"
@@ -234,7 +295,7 @@ class Checker {
     together.runs_on_threads = !plain_.draws && !casts && dice_.chance(0.3);
     const auto count = dice_.between(2, 3);
     for (std::int64_t i = 0; i < count; ++i) {
-      const Ending ending = dice_.chance(0.6) ? Ending::backward : dice_.of(endings());
+      const Ending ending = dice_.chance(0.6) ? Ending::backward : some_ending();
       const auto data = static_cast<std::uint64_t>(dice_.below(2));
       together.setups.push_back({.ending = ending, .variant = {.data = data}});
       const auto place = static_cast<std::ptrdiff_t>(dice_.below(i + 1));
@@ -257,21 +318,79 @@ class Checker {
     Region region(some_options());
     for (const bool changed : {false, false, true, false, true, true, false}) {
       compare(changed ? "changed program" : "program between changes", changed ? expected : plain_,
-              run(changed ? other : program_, {.wrapping = in_region(region)}));
+              run(changed ? other : program_, {.wrapping = around(region)}));
     }
   }
 
   // The same region meets the program with other numbers, by which it may branch, and other shapes.
   void changing_worlds() {
-    if (!dice_.chance(0.2)) return;
+    if (!dice_.chance(program_.hostile ? 0.6 : 0.2)) return;
     const std::vector<Variant> variants = {{}, {.data = 1}, {.data = 2, .sizes = 1}};
     std::vector<Outcome> expected;
     for (const auto& variant : variants) expected.push_back(run(program_, {.variant = variant}));
     Region region(some_options());
     for (const std::size_t i : {0, 0, 1, 2, 1, 2, 0}) {
       compare("world " + std::to_string(i) + " of changing ones", expected[i],
-              run(program_, {.wrapping = in_region(region), .variant = variants[i]}));
+              run(program_, {.wrapping = around(region), .variant = variants[i]}));
     }
+  }
+
+  // Leaves that have a gradient before some steps and none before others.
+  void existing_gradients() {
+    if (!dice_.chance(0.3)) return;
+    const std::vector<std::uint64_t> kinds = {0, 1 + dice_.next() % 1000};
+    std::vector<Outcome> expected;
+    for (const auto kind : kinds) expected.push_back(run(program_, {.gradients = kind}));
+    Region region(some_options());
+    std::vector<int> num_steps(kinds.size());
+    for (const std::size_t i : {0, 0, 1, 1, 0, 1, 0}) {
+      const Setup setup{.wrapping = around(region), .gradients = kinds[i]};
+      const auto actual = run(program_, setup);
+      const std::string name = i == 0 ? "no gradients at first" : "gradients from before";
+      compare(name, expected[i], actual);
+      const bool followed = region.has_plan() && region.last_step().followed_plan;
+      if (followed && num_steps[i]++ > 0) compare_peak(name, region, actual);
+    }
+  }
+
+  // One region, entered with several sequences before any of them is done.
+  void many_sequences() {
+    if (!dice_.chance(0.3)) return;
+    Together plain;
+    for (std::uint64_t i = 0; i < 3; ++i) {
+      plain.setups.push_back({.variant = {.data = i, .sizes = i % 2}});
+      const auto place = static_cast<std::ptrdiff_t>(dice_.below(std::ssize(plain.order) + 1));
+      plain.order.insert(plain.order.begin() + place, i);
+    }
+    const auto expected = run_together(program_, plain);
+    Region region(some_options());
+    std::string still_profiled;
+    for (int round = 0; round < kRounds; ++round) {
+      still_profiled.clear();
+      Together wrapped = plain;
+      for (auto& setup : wrapped.setups) setup.wrapping = watched(region, still_profiled);
+      compare("sequences of one region", expected, run_together(program_, wrapped));
+    }
+    // What is verified now and then is logged then too; what throws is never finished.
+    const bool settles = region.options().verify != Verify::every_n_steps &&
+                         expected.error.empty() && !expected.may_refuse &&
+                         !expected.replays_in_backward;
+    if (settles && !still_profiled.empty()) {
+      findings_.push_back(
+          {"sequences of one region", "profiles in round after round, with " +
+                                          std::to_string(region.num_plans()) + " plans" +
+                                          still_profiled,
+           /*about_peak=*/true});
+    }
+  }
+
+  Wrapping watched(Region& region, std::string& profiled) {
+    return [&region, &profiled, wrapping = around(region)](const Body& body) {
+      auto outputs = wrapping(body);
+      const auto report = region.last_step();
+      if (report.profiled && report.num_ops > 0) profiled += ": " + report.reason;
+      return outputs;
+    };
   }
 
   Options some_options() {

@@ -13,7 +13,8 @@ namespace gradrecomp::fuzzing {
 struct Finding {
   std::string check;        ///< how the program was wrapped
   std::string what;         ///< what differed
-  bool about_peak = false;  ///< the step was right, but its predicted peak was not
+  /// The step was right, but its predicted peak was not, or it followed no plan.
+  bool about_peak = false;
 };
 
 struct CheckOptions {

@@ -176,6 +176,20 @@ const char* to_string(Ending ending) {
       return "written outputs";
     case Ending::none:
       return "no backward";
+    case Ending::raw_written_input:
+      return "raw write to an input";
+    case Ending::data_of_input:
+      return "write to an input's data()";
+    case Ending::data_of_weights:
+      return "write to data() of weights";
+    case Ending::set_data_of_input:
+      return "set_data() of an input";
+    case Ending::set_data_of_weight:
+      return "set_data() of a weight";
+    case Ending::refilled_memory:
+      return "refilled memory";
+    case Ending::raw_written_made:
+      return "raw write to a factory's result";
   }
   return "?";
 }
@@ -213,8 +227,11 @@ std::vector<Tensor> end(Ending ending, const Finished& finished) {
       return {};
     case Ending::none:
       return {};
+    default:
+      write_before_backward(ending, finished);
+      loss(finished).backward();
+      return {};
   }
-  return {};
 }
 
 // The engine throws such tasks away when it meets them, which is before a node as old as one made

@@ -23,10 +23,20 @@ enum class Ending : std::uint8_t {
   other_thread,     ///< backward on a thread of its own
   written_outputs,  ///< an output is written in place before backward
   none,             ///< the outputs are dropped
+  // Of hostile programs: something is written between forward and backward, past version counters.
+  raw_written_input,   ///< through a pointer
+  data_of_input,       ///< an input's .data()
+  data_of_weights,     ///< that of parameters
+  set_data_of_input,   ///< an input gets other memory
+  set_data_of_weight,  ///< a parameter does
+  refilled_memory,     ///< buffers that the program has lent
+  raw_written_made,    ///< what factories made
 };
 
-/// All of them.
+/// All endings of programs that are not hostile.
 const std::vector<Ending>& endings();
+/// Those of hostile ones besides.
+const std::vector<Ending>& hostile_endings();
 
 const char* to_string(Ending ending);
 
@@ -39,6 +49,9 @@ struct Finished {
 
 /// Does what `ending` says. Returns the gradients that are not in the leaves.
 std::vector<torch::Tensor> end(Ending ending, const Finished& finished);
+
+/// Writes what `ending`, one of hostile_endings(), says.
+void write_before_backward(Ending ending, const Finished& finished);
 
 /// An error in backward leaves tasks in this thread's ready queue, and they hold tensors. Drops
 /// them.

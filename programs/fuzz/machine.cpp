@@ -32,6 +32,11 @@ const c10::StorageImpl* memory_of(const torch::Tensor& tensor) {
   return tensor.storage().unsafeGetStorageImpl();
 }
 
+// Of what was written in place before a backward pass of the program autograd has several texts.
+std::string told(const std::string& text) {
+  return text.find("inplace") == std::string::npos ? text : kind_of_error(text);
+}
+
 std::string described(const torch::Tensor& tensor) {
   std::ostringstream out;
   out << c10::toString(tensor.scalar_type()) << tensor.sizes();
@@ -69,7 +74,7 @@ void Machine::run_step() {
   try {
     step.operation->run(*this);
   } catch (const std::exception& error) {
-    errors_ += std::to_string(position) + ": " + first_line(error) + "\n";
+    errors_ += std::to_string(position) + ": " + told(first_line(error)) + "\n";
     say("THROWS " + first_line(error));
   }
   const std::string line = std::exchange(line_, outer_line);

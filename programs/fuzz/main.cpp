@@ -1,17 +1,31 @@
+#include <malloc.h>
 #include <unistd.h>
 
 #include <CLI/CLI.hpp>
 #include <cstdint>
 #include <iostream>
+#include <map>
+#include <string>
 
 #include "check.h"
+#include "hostile_hooks.h"
+#include "hostile_statics.h"
 #include "program.h"
 
 namespace {
 
 using namespace gradrecomp::fuzzing;
 
+enum class Manners : std::uint8_t { polite, hostile };
+
+const std::map<std::string, Manners>& names_of_manners() {
+  static const std::map<std::string, Manners> names = {{"polite", Manners::polite},
+                                                       {"hostile", Manners::hostile}};
+  return names;
+}
+
 struct Arguments {
+  Manners manners = Manners::hostile;
   std::uint64_t seed = 1;
   std::int64_t programs = 1000;
   std::uint64_t only = 0;
@@ -34,9 +48,11 @@ void print(const Program& program, const std::vector<Finding>& findings) {
 }
 
 void try_seed(std::uint64_t seed, const Arguments& arguments, Totals& totals) {
-  const Program program = generate(seed);
+  const bool hostile = arguments.manners == Manners::hostile;
+  const Program program = hostile ? generate_hostile(seed) : generate(seed);
   if (arguments.verbose) std::cout << "seed " << seed << ":\n" << listing(program) << std::flush;
   const auto findings = check(program);
+  if (hostile) leave_to_the_end(program);
   if (findings.empty()) {
     ++totals.passed;
     return;
@@ -76,12 +92,21 @@ int main(int argc, char** argv) {
       ->capture_default_str()
       ->check(CLI::PositiveNumber);
   const auto* only = app.add_option("--only", arguments.only, "Run the program of this seed alone");
+  app.add_option("--manners", arguments.manners,
+                 "polite: ordinary programs; hostile: also such as write past the dispatcher, "
+                 "borrow memory, hook what is saved, ...")
+      ->transform(CLI::CheckedTransformer(names_of_manners()))
+      ->default_str("hostile");
   app.add_flag("--shrink", arguments.shrinks, "Look for a shorter program that fails like it");
   app.add_flag("--verbose", arguments.verbose, "Print every program");
   try {
     app.parse(argc, argv);
   } catch (const CLI::ParseError& error) {
     return app.exit(error) == 0 ? 0 : 2;
+  }
+  if (arguments.manners == Manners::hostile) {
+    mallopt(M_PERTURB, 0xA5);  // what is read after it was freed differs
+    install_saving_hooks();
   }
   const bool single = only->count() > 0;
   const auto totals =

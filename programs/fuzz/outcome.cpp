@@ -38,6 +38,7 @@ class Run {
   Run(const Program& program, const Setup& setup, Outcome& outcome)
       : program_(program), setup_(setup), outcome_(outcome), world_(program.seed, setup.variant) {
     world_.inner_regions = setup.inner_regions;
+    world_.give_gradients(setup.gradients);
   }
 
   void forward() {
@@ -60,6 +61,8 @@ class Run {
     outcome_.has_inner |= world_.has_inner;
     outcome_.casts |= world_.casts;
     outcome_.replays_in_backward |= world_.replays_in_backward;
+    outcome_.writes_unseen |= world_.writes_unseen;
+    outcome_.may_refuse |= world_.may_refuse;
     outcome_.records.push_back({kErrors, errors_});
     for (std::size_t i = 0; i < outputs_.size(); ++i) {
       record(outcome_, "output " + std::to_string(i), outputs_[i]);

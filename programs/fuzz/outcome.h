@@ -30,6 +30,8 @@ struct Outcome {
   bool replays_in_backward = false;      ///< by tapes made in backward, of which no plan knows
   bool draws = false;                    ///< from the default generator
   bool casts = false;                    ///< automatically, inside the program
+  bool writes_unseen = false;            ///< past the dispatcher and version counters
+  bool may_refuse = false;               ///< such writes met what had been read
 };
 
 using Body = std::function<std::vector<torch::Tensor>()>;
@@ -42,6 +44,7 @@ struct Setup {
   /// What the program's own checkpoints and regions are; null: they just run what they hold.
   InnerRegions* inner_regions = nullptr;
   Variant variant = {};
+  std::uint64_t gradients = 0;  ///< which leaves have one already; 0: none
 };
 
 /// Runs `program` once in a fresh world.

@@ -18,6 +18,9 @@ struct Operation {
 /// All operations that generate() draws from.
 const std::vector<Operation>& operations();
 
+/// What generate_hostile() draws from besides: what programs do that think of nobody else.
+const std::vector<Operation>& hostile_operations();
+
 struct Step {
   const Operation* operation;
   std::uint64_t seed;
@@ -35,11 +38,15 @@ struct Program {
   bool throws = false;                    ///< ends with an error instead of outputs
   Precision precision = Precision::full;  ///< of the autocast scope it runs in
   bool casts_backward = false;            ///< that scope ends behind backward
+  bool hostile = false;                   ///< may do what no dispatcher sees
   bool operator==(const Program&) const = default;
 };
 
 /// The program of `seed`, always the same.
 Program generate(std::uint64_t seed);
+
+/// A program that also takes hostile steps, always the same for the same `seed`.
+Program generate_hostile(std::uint64_t seed);
 
 /// What the program does, one line a step. Runs it once.
 std::string listing(const Program& program);

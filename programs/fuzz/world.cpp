@@ -2,6 +2,7 @@
 
 #include <ATen/CPUGeneratorImpl.h>
 
+#include <algorithm>
 #include <utility>
 
 namespace gradrecomp::fuzzing {
@@ -49,6 +50,19 @@ World::World(std::uint64_t seed, const Variant& variant)
   words = torch::empty({n, l}, torch::kLong);
   auto* word = words.data_ptr<std::int64_t>();
   for (std::int64_t i = 0; i < words.numel(); ++i) word[i] = numbers_.below(v);
+  quirk = static_cast<std::size_t>(Dice(seed * 3 + variant.data).below(4));
+}
+
+void World::give_gradients(std::uint64_t seed) {
+  Dice dice(seed);
+  for (auto& leaf : leaves) {
+    // A region knows nothing of leaves behind its inputs.
+    const bool is_behind =
+        leaf.name.starts_with("input") &&
+        std::ranges::none_of(inputs, [&](const auto& input) { return input.is_same(leaf.tensor); });
+    const bool has_one = seed != 0 && dice.chance(0.6);
+    if (has_one && !is_behind) leaf.tensor.mutable_grad() = torch::zeros_like(leaf.tensor);
+  }
 }
 
 torch::Tensor World::filled(at::IntArrayRef shape, double scale_of_values) {

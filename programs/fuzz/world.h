@@ -3,6 +3,7 @@
 #include <torch/torch.h>
 
 #include <cstdint>
+#include <memory>
 #include <string>
 #include <vector>
 
@@ -58,6 +59,18 @@ class World {
   bool has_inner = false;            ///< the program met one of them
   bool casts = false;                ///< automatically, inside
   bool replays_in_backward = false;  ///< by tapes made in backward, of which no plan knows
+
+  // --- of hostile programs ---
+
+  std::size_t quirk = 0;             ///< a number below 4 by which they decide what to write
+  std::vector<torch::Tensor> made;   ///< by factories, and open to raw writes
+  /// Memory that LibTorch does not own.
+  std::vector<std::shared_ptr<std::vector<float>>> borrowed;
+  bool writes_unseen = false;  ///< past the dispatcher and version counters
+  bool may_refuse = false;     ///< such writes met what had been read: an error may say so
+
+  /// Gives some of the leaves a gradient of zeros, others by every seed; none for 0.
+  void give_gradients(std::uint64_t seed);
 
  private:
   torch::Tensor filled(at::IntArrayRef shape, double scale);

@@ -571,11 +571,15 @@ void Recorder::find_written(Draft& draft) {
     const bool written_already = tape_->values()[read.value].overwritten_by >= 0;
     auto storage = tape_->values()[read.value].owner.lock();
     if (!read.written || written_already || !storage) continue;
+    const bool fills_alone = draft.traits.fills && draft.op.reads.size() == 1;
+    const bool was_printed = tape_->values()[read.value].has_print;  // a constant goes on as one
     const auto producer = static_cast<OpId>(tape_->ops().size());
     const ValueId id = tape_->add_version(read.value, std::move(storage), producer);
     if (draft.traits.resizes && is_rubbish(tape_->values()[read.value])) {
       tape_->set_uninitialized(id);
-    } else if (draft.traits.fills && draft.op.reads.size() == 1) {
+    } else if (was_printed && draft.is_constant && !draft.traits.resizes) {
+      tape_->print(id, read.geometry, Guard::sampled);
+    } else if (fills_alone) {
       print_result(draft, id, read.geometry);
     }
     draft.op.results.push_back({.value = id, .read = static_cast<std::int32_t>(i)});

@@ -328,7 +328,9 @@ void Tape::count_wanted() {
   for (auto op = ops_.rbegin(); op != ops_.rend(); ++op) {
     for (const Result& result : op->results) {
       const Value& value = values_[result.value];
-      if (value.hold == Hold::none && value.num_wanted > 0) ++op->num_wanted_results;
+      // What a backward pass in the region made again may have to be made once more.
+      const bool dropped = value.hold == Hold::none || made_again(value.hold);
+      if (dropped && value.num_wanted > 0) ++op->num_wanted_results;
     }
     if (op->num_wanted_results == 0) {
       op->arguments.clear();

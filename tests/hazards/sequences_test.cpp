@@ -362,6 +362,25 @@ TEST(InnerBackward, H12IsExact) {
   });
 }
 
+// What it made again is let go of by the first loss, and read again for the second.
+TEST(InnerBackward, H12LeavesWhatItReplayedReplayable) {
+  const auto losses = [](const at::Tensor& x) {
+    const auto branches = [&] {
+      const auto t = x.tanh();
+      return Tensors{t * 1, x * t.detach().exp()};
+    }();
+    torch::autograd::grad({branches[0].sum()}, {x}, {}, /*retain_graph=*/true);
+    return branches;
+  };
+  const auto gradient = [&](bool wrapped) {
+    const auto x = torch::linspace(-1, 1, 8).requires_grad_();
+    const auto made = wrapped ? run_dropped([&] { return losses(x); }) : losses(x);
+    for (const auto& loss : made) loss.sum().backward();
+    return x.grad();
+  };
+  EXPECT_TRUE(same_bits(gradient(false), gradient(true)));
+}
+
 TEST(Selection, H13ThatALaterSequenceDoesNotHaveIsAWarning) {
   const WarningLog log;
   nn::Linear a(8, 8);

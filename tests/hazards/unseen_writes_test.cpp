@@ -174,6 +174,17 @@ TEST(RawWrite, H2BetweenTwoReadsGivesEachWhatItRead) {
   }));
 }
 
+TEST(RawWrite, H2BetweenTwoReadsOfWhatWasChangedInPlaceGivesEachWhatItRead) {
+  expect_same_in_every_mode(steps_of(8, [](Layers& layers, const at::Tensor& x, int step) {
+    auto mask = torch::ones({8, 8});
+    mask.mul_(0.5).add_(0.1);
+    const auto first = torch::tanh(layers.a(x)) * mask.exp();
+    for (int i = 0; i <= step; ++i) mask.data_ptr<float>()[i] = 0.25F;
+    const auto second = torch::sigmoid(layers.a(x)) * mask.exp();
+    return layers.b(first * second);
+  }));
+}
+
 TEST(RawWrite, H2IntoOneBufferThatALoopUsesAgainGivesEachWhatItReadOrAnError) {
   const auto program = steps_of(8, [](Layers& layers, const at::Tensor& x, int /*step*/) {
     auto buffer = torch::empty({8, 8});
