@@ -13,7 +13,12 @@ ClosedStep::ClosedStep(std::shared_ptr<Session> session, std::shared_ptr<profile
       sequence_(std::move(sequence)),
       kept_(std::move(kept)) {}
 
+ClosedStep::~ClosedStep() {
+  if (session_ && log_) session_->never_asked(sequence_, std::move(kept_));
+}
+
 void ClosedStep::backward_begins(tape::Tape& tape) {
+  if (session_) session_->asked(sequence_);
   if (log_) log_->backward_begins(tape);
   // The pass may release the graph, and with it the tape, before it ends.
   torch::autograd::Engine::get_default_engine().queue_callback(

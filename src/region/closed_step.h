@@ -15,6 +15,10 @@ class ClosedStep : public std::enable_shared_from_this<ClosedStep> {
   /// `session` is null for a dropping step, `log` unless the step is profiled.
   ClosedStep(std::shared_ptr<Session> session, std::shared_ptr<profile::StepLog> log,
              Session::Sequence sequence, std::vector<std::uint8_t> kept);
+  /// Tells the session if no backward pass has asked for anything.
+  ~ClosedStep();
+  ClosedStep(const ClosedStep&) = delete;
+  ClosedStep& operator=(const ClosedStep&) = delete;
 
   /// Called under the tape's lock by the backward pass of that number.
   void backward_begins(tape::Tape& tape);

@@ -266,6 +266,28 @@ void Session::settle(const Profiled& profiled, plan::Graph graph, const std::str
   remember(std::move(known));
 }
 
+void Session::never_asked(const Sequence& sequence, std::vector<std::uint8_t> kept) {
+  const std::lock_guard lock(mutex_);
+  if (sequence.empty() || find(sequence)) return;
+  if (never_asked_.size() == kMostOrders) never_asked_.clear();
+  if (++never_asked_[sequence.back()] < 2) return;
+  auto known = std::make_shared<KnownSequence>();
+  known->why_safe = "no backward pass has asked it for anything";
+  known->is_provisional = true;
+  known->graph = std::make_shared<const plan::Graph>();
+  known->advice.sequence = std::make_shared<const Sequence>(sequence);
+  known->advice.keep = std::make_shared<const std::vector<std::uint8_t>>(std::move(kept));
+  remember(std::move(known));
+}
+
+void Session::asked(const Sequence& sequence) {
+  const std::lock_guard lock(mutex_);
+  const Known known = find(sequence);
+  if (!known || !known->is_provisional) return;
+  std::erase(sequences_, known);
+  if (active_ == known) active_ = nullptr;
+}
+
 void Session::plan_for(KnownSequence& known) {
   const plan::Graph& graph = *known.graph;
   known.plan = std::make_shared<const plan::Plan>(make_plan(graph, known.device));

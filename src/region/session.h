@@ -26,6 +26,7 @@ struct KnownSequence {
   c10::Device device = c10::kCPU;           ///< that its ops ran on
   std::shared_ptr<const std::string> name;  ///< of the plan, for messages
   std::string why_safe;  ///< why it goes by what its first step kept; empty if by a plan
+  bool is_provisional = false;  ///< it goes so until a backward pass comes
 
   [[nodiscard]] std::uint64_t signature() const { return advice.sequence->back(); }
   [[nodiscard]] bool is_to_be_planned() const { return why_safe.empty(); }
@@ -72,6 +73,11 @@ class Session {
   /// Plans for a profiled sequence.
   /// Throws: what Options::selection or Options::plan have wrong, for the first sequence.
   void learn(const Profiled& profiled, plan::Graph graph);
+  /// Notes that a profiled step is gone and no backward pass has asked it for anything. When that
+  /// comes again, the sequence goes on without a profile, until asked() says otherwise.
+  void never_asked(const Sequence& sequence, std::vector<std::uint8_t> kept);
+  /// Notes that a backward pass asks a step for something.
+  void asked(const Sequence& sequence);
   /// Makes the sequence one that goes on as it was run, for lack of anything to plan.
   void settle(const Profiled& profiled, plan::Graph graph, const std::string& why);
   /// Without verification nobody would know which substitutes give equal bits.
@@ -110,6 +116,7 @@ class Session {
     int weight = 0;
   };
   std::unordered_map<std::uint64_t, Next> next_;
+  std::unordered_map<std::uint64_t, int> never_asked_;  // times, by signature
   std::uint64_t last_signature_ = 0;
   std::uint64_t signature_before_ = 0;
   std::int64_t num_steps_ = 0;

@@ -28,6 +28,7 @@ void Handle::call_pack_hook(const at::Tensor& tensor) {
   tape_ = recorder->tape();
   geometry_ = Geometry(tensor);
   if (tape_->values()[value_].external) original_ = tensor.getIntrusivePtr();
+  may_be_result_ = tape_->values()[value_].producer >= 0;
 }
 
 at::Tensor Handle::call_unpack_hook() {
@@ -51,6 +52,12 @@ at::Tensor Handle::present_original() const {
   const at::Tensor tensor(impl);
   const auto& values = tape_->values();
   if (!is_plain(tensor) || values[value_].is_content_of(tensor.storage())) return {};
+  // Of a node's own result it saves the memory alone, and what we save does not say which it is.
+  TORCH_CHECK(!may_be_result_,
+              "GradRecomp: a tensor of ", geometry_.sizes(),
+              " that came from outside and was written in place in the region was written to since "
+              "the forward pass by set_data() or the like, which gave it other memory. Do that "
+              "behind backward, or give the region a clone of it.");
   return Geometry(tensor).over(tensor.storage());
 }
 

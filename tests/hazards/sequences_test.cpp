@@ -139,6 +139,24 @@ TEST(Sequences, H9PredictedPeaksAreThoseOfOneStepHoweverManyAreInFlight) {
   EXPECT_NEAR(predicted(1), predicted(4), sizeof(float));
 }
 
+TEST(Sequences, H9WithoutABackwardAreNotProfiledForEver) {
+  auto model = layers(3);
+  Region region(kBudget);
+  Count count;
+  const auto step = [&] {
+    model->zero_grad();
+    auto y = region.run([&] { return model->forward(torch::randn({8, 24})); });
+    count.add(region.last_step());
+    return y;
+  };
+  for (int i = 0; i < 10; ++i) step();
+  EXPECT_EQ(count.profiled, 2);
+  EXPECT_THAT(region.last_step().reason, HasSubstr("no backward pass"));
+  for (int i = 0; i < 4; ++i) step().sum().backward();
+  EXPECT_EQ(count.profiled, 3);
+  EXPECT_TRUE(region.last_step().followed_plan) << region.last_step().reason;
+}
+
 TEST(Outputs, H10CapturedOnesAreAsGoodAsReturnedOnes) {
   auto model = layers(6, 64);
   for (const bool scope : {false, true}) {

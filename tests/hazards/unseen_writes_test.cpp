@@ -235,6 +235,26 @@ TEST(UnversionedWrite, H3ToOneRowOrColumnOfALargeWeightIsSeen) {
   }
 }
 
+TEST(UnversionedWrite, H3SetDataOfWhatWasWrittenInTheRegionIsPlainsOrAnError) {
+  expect_same_or_error_in_every_mode(
+      [](const RunPart& run) {
+        Tensors all;
+        for (int step = 0; step < kNumSteps; ++step) {
+          auto leaf = torch::randn({6}).requires_grad_();
+          auto x = leaf * 1;
+          const auto y = run([&] {
+            x.tanh_();
+            return (x * x.exp()).sin();
+          });
+          x.set_data(torch::ones({6}));
+          y.sum().backward();
+          all.push_back(leaf.grad());
+        }
+        return all;
+      },
+      "was written to since the forward pass");
+}
+
 TEST(UnversionedWrite, H3GuardOffLooksAtNothing) {
   torch::nn::Linear layer(8, 8);
   const auto x = torch::randn({5, 8});
