@@ -53,7 +53,8 @@ Subject vit() {
 double cpu_seconds() {
   rusage usage{};
   getrusage(RUSAGE_SELF, &usage);
-  return static_cast<double>(usage.ru_utime.tv_sec) + 1e-6 * static_cast<double>(usage.ru_utime.tv_usec);
+  return static_cast<double>(usage.ru_utime.tv_sec) +
+         1e-6 * static_cast<double>(usage.ru_utime.tv_usec);
 }
 
 double time_step(const Subject& subject, Region& region) {
@@ -69,7 +70,8 @@ double median(std::vector<double> numbers) {
 }
 
 void measure(const Subject& subject, int num_steps) {
-  Region first({.max_overhead = 0.05, .cost = gradrecomp::plan::CostModel::flops, .guard = Guard::off});
+  Region first(
+      {.max_overhead = 0.05, .cost = gradrecomp::plan::CostModel::flops, .guard = Guard::off});
   time_step(subject, first);
   Options options{.plan = std::make_shared<const gradrecomp::plan::Plan>(first.plan()),
                   .guard = Guard::off};

@@ -177,8 +177,8 @@ class Checker {
 
   void compare_ending(const std::string& name, Ending ending, const Outcome& expected,
                       const Outcome& actual) {
-    const bool writes = ending == Ending::written_outputs ||
-                        std::ranges::count(hostile_endings(), ending) > 0;
+    const bool writes =
+        ending == Ending::written_outputs || std::ranges::count(hostile_endings(), ending) > 0;
     if (writes) {
       compare_where_refusable(name, expected, actual);
     } else {
@@ -248,9 +248,8 @@ class Checker {
     if (plain_.replays_in_backward || plain_.may_refuse) return;
     if (!region.has_plan()) return;  // no output needs a gradient, so backward never met the region
     if (!region.last_step().followed_plan) {
-      findings_.push_back(
-          {name, "the step did not follow its plan: " + region.last_step().reason,
-           /*about_peak=*/true});
+      findings_.push_back({name, "the step did not follow its plan: " + region.last_step().reason,
+                           /*about_peak=*/true});
       return;
     }
     const auto predicted = region.plan().predicted_peak_bytes;
@@ -376,11 +375,10 @@ class Checker {
                          expected.error.empty() && !expected.may_refuse &&
                          !expected.replays_in_backward;
     if (settles && !still_profiled.empty()) {
-      findings_.push_back(
-          {"sequences of one region", "profiles in round after round, with " +
-                                          std::to_string(region.num_plans()) + " plans" +
-                                          still_profiled,
-           /*about_peak=*/true});
+      findings_.push_back({"sequences of one region",
+                           "profiles in round after round, with " +
+                               std::to_string(region.num_plans()) + " plans" + still_profiled,
+                           /*about_peak=*/true});
     }
   }
 

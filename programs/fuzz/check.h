@@ -11,8 +11,8 @@ namespace gradrecomp::fuzzing {
 
 /// One way in which a wrapped run was not like the plain one.
 struct Finding {
-  std::string check;        ///< how the program was wrapped
-  std::string what;         ///< what differed
+  std::string check;  ///< how the program was wrapped
+  std::string what;   ///< what differed
   /// The step was right, but its predicted peak was not, or it followed no plan.
   bool about_peak = false;
 };

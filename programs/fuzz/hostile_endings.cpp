@@ -23,10 +23,10 @@ void refill(World& world) {
 }  // namespace
 
 const std::vector<Ending>& hostile_endings() {
-  static const std::vector<Ending> all = {
-      Ending::raw_written_input,  Ending::data_of_input,   Ending::data_of_weights,
-      Ending::set_data_of_input,  Ending::set_data_of_weight, Ending::refilled_memory,
-      Ending::raw_written_made};
+  static const std::vector<Ending> all = {Ending::raw_written_input,  Ending::data_of_input,
+                                          Ending::data_of_weights,    Ending::set_data_of_input,
+                                          Ending::set_data_of_weight, Ending::refilled_memory,
+                                          Ending::raw_written_made};
   return all;
 }
 

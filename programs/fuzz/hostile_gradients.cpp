@@ -30,8 +30,7 @@ void step_inside(Machine& machine) {
   auto& world = with_backward_inside(machine);
   const auto x = rows(machine);
   const bool with_graph = machine.dice().chance(0.6);
-  const auto slope =
-      grad({layer(x, world.weight).mean()}, {world.weight}, {}, true, with_graph)[0];
+  const auto slope = grad({layer(x, world.weight).mean()}, {world.weight}, {}, true, with_graph)[0];
   machine.push(layer(x, world.weight - slope * 0.1));
 }
 

@@ -170,10 +170,10 @@ void dirty_write(Machine& machine) {
 }  // namespace
 
 std::vector<Operation> raw_write_operations() {
-  return {{"filled_factory", 10, filled_factory}, {"padding_mask", 2, padding_mask},
-          {"between_reads", 4, between_reads},    {"written_again", 4, written_again},
+  return {{"filled_factory", 10, filled_factory},    {"padding_mask", 2, padding_mask},
+          {"between_reads", 4, between_reads},       {"written_again", 4, written_again},
           {"buffer_of_a_loop", 1, buffer_of_a_loop}, {"noted_write", 2, noted_write},
-          {"written_input", 1, written_input},    {"dirty_write", 2, dirty_write}};
+          {"written_input", 1, written_input},       {"dirty_write", 2, dirty_write}};
 }
 
 }  // namespace gradrecomp::fuzzing

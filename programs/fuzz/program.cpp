@@ -51,11 +51,10 @@ struct Silence : c10::WarningHandler {
 }  // namespace
 
 const std::vector<Operation>& operations() {
-  static const auto all =
-      joined({pointwise_operations(), view_operations(), write_operations(), index_operations(),
-              reduction_operations(), layer_operations(), random_operations(),
-              structure_operations(), control_flow_operations(), function_operations(),
-              script_operations()});
+  static const auto all = joined(
+      {pointwise_operations(), view_operations(), write_operations(), index_operations(),
+       reduction_operations(), layer_operations(), random_operations(), structure_operations(),
+       control_flow_operations(), function_operations(), script_operations()});
   return all;
 }
 

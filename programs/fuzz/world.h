@@ -62,8 +62,8 @@ class World {
 
   // --- of hostile programs ---
 
-  std::size_t quirk = 0;             ///< a number below 4 by which they decide what to write
-  std::vector<torch::Tensor> made;   ///< by factories, and open to raw writes
+  std::size_t quirk = 0;            ///< a number below 4 by which they decide what to write
+  std::vector<torch::Tensor> made;  ///< by factories, and open to raw writes
   /// Memory that LibTorch does not own.
   std::vector<std::shared_ptr<std::vector<float>>> borrowed;
   bool writes_unseen = false;  ///< past the dispatcher and version counters

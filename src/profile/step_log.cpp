@@ -344,7 +344,8 @@ void StepLog::add_values(const Tape& tape) {
     plan::Value& value = graph_.values.emplace_back();
     value.producer = recorded.producer;
     value.overwrites = recorded.overwrites;
-    if (takes_over(tape, recorded.overwritten_by, id)) value.overwritten_by = recorded.overwritten_by;
+    if (takes_over(tape, recorded.overwritten_by, id))
+      value.overwritten_by = recorded.overwritten_by;
     // External memory costs the step nothing, but a snapshot of it does.
     const bool overwritten = value.overwrites >= 0 || value.overwritten_by >= 0;
     value.bytes = recorded.external && !overwritten ? 0 : recorded.bytes;

@@ -6,13 +6,14 @@
 
 namespace gradrecomp {
 
-/// Decides which steps of a region to profile, so that each op sequence that comes again is profiled
-/// once, soon, and sequences that never do are not.
+/// Decides which steps of a region to profile, so that each op sequence that comes again is
+/// profiled once, soon, and sequences that never do are not.
 ///
 /// A step is known for what it is only when it leaves its plan, too late to be profiled: a profile
 /// is of a whole step. So when a sequence was missed, the step after it is profiled, as sequences
-/// mostly come in runs. When it was missed twice, it is expected after as many steps as lay between;
-/// when even that missed it, all steps are profiled for a while. Pauses between those whiles double.
+/// mostly come in runs. When it was missed twice, it is expected after as many steps as lay
+/// between; when even that missed it, all steps are profiled for a while. Pauses between those
+/// whiles double.
 class ProfileSchedule {
  public:
   /// Whether the step that begins now is to be profiled.

@@ -84,7 +84,8 @@ std::int64_t Region::num_plans() const { return session().num_plans(); }
 std::string Region::brief_report() const {
   const auto active = session().active();
   const StepReport last = session().report();
-  std::string text = active ? active->plan->brief_report() : "no plan yet: the next step is profiled";
+  std::string text =
+      active ? active->plan->brief_report() : "no plan yet: the next step is profiled";
   if (!last.reason.empty() && !last.profiled) text += "; the last step: " + last.reason;
   return text;
 }

@@ -77,9 +77,9 @@ bool fits_graph(const plan::Graph& graph, const plan::Selection& selection) {
 plan::Selection found_in(const plan::Graph& graph, const plan::Selection& selection) {
   using Member = std::vector<std::string> plan::Selection::*;
   plan::Selection found;
-  for (const Member member : {&plan::Selection::keep_stages, &plan::Selection::drop_stages,
-                              &plan::Selection::keep_ops, &plan::Selection::drop_ops,
-                              &plan::Selection::keep_types, &plan::Selection::drop_types}) {
+  for (const Member member :
+       {&plan::Selection::keep_stages, &plan::Selection::drop_stages, &plan::Selection::keep_ops,
+        &plan::Selection::drop_ops, &plan::Selection::keep_types, &plan::Selection::drop_types}) {
     for (const std::string& pattern : selection.*member) {
       plan::Selection one;
       (one.*member).push_back(pattern);
@@ -100,7 +100,8 @@ std::shared_ptr<const KnownSequence> Session::active() const {
 
 std::int64_t Session::num_plans() const {
   const std::lock_guard lock(mutex_);
-  return std::ranges::count_if(sequences_, [](const Known& known) { return known->plan != nullptr; });
+  return std::ranges::count_if(sequences_,
+                               [](const Known& known) { return known->plan != nullptr; });
 }
 
 std::shared_ptr<const std::string> Session::plan_name() const {
@@ -153,14 +154,16 @@ std::uint64_t Session::context() const { return std::rotl(signature_before_, 1) 
 Session::Known Session::expected() const {
   const auto next = next_.find(context());
   if (next == next_.end()) return nullptr;
-  const auto known = std::ranges::find(sequences_, next->second.signature, &KnownSequence::signature);
+  const auto known =
+      std::ranges::find(sequences_, next->second.signature, &KnownSequence::signature);
   return known == sequences_.end() ? nullptr : *known;
 }
 
 void Session::note_order(std::uint64_t signature) {
   if (next_.size() == kMostOrders) next_.clear();
   Next& next = next_[context()];
-  next.weight = next.signature == signature ? std::min(next.weight + 1, kMostWeight) : next.weight - 1;
+  next.weight =
+      next.signature == signature ? std::min(next.weight + 1, kMostWeight) : next.weight - 1;
   if (next.weight < 0) next = {signature, 0};
   signature_before_ = std::exchange(last_signature_, signature);
 }
@@ -207,8 +210,7 @@ void Session::note_guarded(const Sequence& sequence, std::vector<tape::ValueId> 
   const Known known = find(sequence);
   if (!known) return;
   auto changed = std::make_shared<KnownSequence>(*known);
-  changed->advice.guarded =
-      std::make_shared<const std::vector<tape::ValueId>>(std::move(values));
+  changed->advice.guarded = std::make_shared<const std::vector<tape::ValueId>>(std::move(values));
   replace(known, std::move(changed));
 }
 
@@ -242,8 +244,10 @@ void Session::learn(const Profiled& profiled, plan::Graph graph) {
   }
   if (const std::string why = why_not_plannable(graph); !why.empty()) {
     if (!warned_of_safe_.exchange(true)) {
-      TORCH_WARN("GradRecomp cannot plan this op sequence and drops stage by stage instead, as in its "
-                 "first step: ", why);
+      TORCH_WARN(
+          "GradRecomp cannot plan this op sequence and drops stage by stage instead, as in its "
+          "first step: ",
+          why);
     }
     return settle(profiled, std::move(graph), "it cannot be planned: " + why);
   }
@@ -251,8 +255,7 @@ void Session::learn(const Profiled& profiled, plan::Graph graph) {
   known->graph = std::make_shared<const plan::Graph>(std::move(graph));
   known->device = profiled.device;
   known->advice.sequence = std::make_shared<const Sequence>(profiled.sequence);
-  known->advice.variants =
-      std::make_shared<const std::vector<tape::Variant>>(profiled.variants);
+  known->advice.variants = std::make_shared<const std::vector<tape::Variant>>(profiled.variants);
   plan_for(*known);
   remember(std::move(known));
 }
@@ -366,8 +369,9 @@ plan::Plan Session::plan_with_selection(const plan::Graph& graph, plan::Request 
   if (!is_first && !fits_graph(graph, request.selection)) {
     request.selection = found_in(graph, request.selection);
     if (!warned_of_selection_.exchange(true)) {
-      TORCH_WARN("GradRecomp: Options::selection names stages, ops or layer types that a later op "
-                 "sequence does not have. It is planned by those that it has.");
+      TORCH_WARN(
+          "GradRecomp: Options::selection names stages, ops or layer types that a later op "
+          "sequence does not have. It is planned by those that it has.");
     }
   }
   return plan::make_plan(graph, request);

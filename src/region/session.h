@@ -25,7 +25,7 @@ struct KnownSequence {
   std::shared_ptr<const plan::Plan> plan;   ///< null: none was made, or it was forgotten
   c10::Device device = c10::kCPU;           ///< that its ops ran on
   std::shared_ptr<const std::string> name;  ///< of the plan, for messages
-  std::string why_safe;  ///< why it goes by what its first step kept; empty if by a plan
+  std::string why_safe;         ///< why it goes by what its first step kept; empty if by a plan
   bool is_provisional = false;  ///< it goes so until a backward pass comes
 
   [[nodiscard]] std::uint64_t signature() const { return advice.sequence->back(); }

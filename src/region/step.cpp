@@ -31,7 +31,8 @@ std::vector<std::uint8_t> kept_by(const tape::Tape& tape) {
 }
 
 bool saves_anything(const tape::Tape& tape) {
-  return std::ranges::any_of(tape.values(), [](const auto& value) { return value.num_handles > 0; });
+  return std::ranges::any_of(tape.values(),
+                             [](const auto& value) { return value.num_handles > 0; });
 }
 
 }  // namespace

@@ -5,7 +5,8 @@
 namespace gradrecomp::tape {
 
 /// Registers the recorder with the dispatcher and with autograd; does nothing the second time.
-/// Throws: c10::Error if another copy of GradRecomp did, or another library took the engine after us.
+/// Throws: c10::Error if another copy of GradRecomp did, or another library took the engine after
+/// us.
 void install();
 
 /// The operator that stands on a tape for a write that none made.

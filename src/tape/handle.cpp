@@ -53,8 +53,7 @@ at::Tensor Handle::present_original() const {
   const auto& values = tape_->values();
   if (!is_plain(tensor) || values[value_].is_content_of(tensor.storage())) return {};
   // Of a node's own result it saves the memory alone, and what we save does not say which it is.
-  TORCH_CHECK(!may_be_result_,
-              "GradRecomp: a tensor of ", geometry_.sizes(),
+  TORCH_CHECK(!may_be_result_, "GradRecomp: a tensor of ", geometry_.sizes(),
               " that came from outside and was written in place in the region was written to since "
               "the forward pass by set_data() or the like, which gave it other memory. Do that "
               "behind backward, or give the region a clone of it.");
@@ -68,13 +67,15 @@ void Handle::check_version() const {
   const auto version = version_counter_.current_version();
   if (version == saved_version_) return;
   const OpId producer = tape_ ? tape_->values()[value_].producer : -1;
-  TORCH_CHECK(
-      false, "one of the variables needed for gradient computation has been modified by an ",
-      "inplace operation: [", c10::toString(tape_ ? geometry_.scalar_type() : untracked_.scalar_type()), " ", tape_ ? geometry_.sizes() : untracked_.sizes(), "]",
-      producer < 0 ? std::string()
-                   : ", made by " + tape_->ops()[producer].handle.schema().name() + ",",
-      " is at version ", version, "; expected version ", saved_version_,
-      " instead. Hint: replace the in-place operation by one that makes a new tensor.");
+  TORCH_CHECK(false,
+              "one of the variables needed for gradient computation has been modified by an ",
+              "inplace operation: [",
+              c10::toString(tape_ ? geometry_.scalar_type() : untracked_.scalar_type()), " ",
+              tape_ ? geometry_.sizes() : untracked_.sizes(), "]",
+              producer < 0 ? std::string()
+                           : ", made by " + tape_->ops()[producer].handle.schema().name() + ",",
+              " is at version ", version, "; expected version ", saved_version_,
+              " instead. Hint: replace the in-place operation by one that makes a new tensor.");
 }
 
 }  // namespace gradrecomp::tape

@@ -135,9 +135,8 @@ std::unique_ptr<const OpTraits> read_traits(const c10::OperatorHandle& op) {
   traits->uninitialized = contains(kUninitialized, name);
   traits->fills = (any_write && writes_only_out) || contains(kFills, name);
   traits->seeded = op.hasTag(at::Tag::nondeterministic_seeded);
-  traits->replayable =
-      !op.hasTag(at::Tag::nondeterministic_bitwise) && !is_collective(name) && !changes_storage &&
-      name != kUnseenWrite;
+  traits->replayable = !op.hasTag(at::Tag::nondeterministic_bitwise) && !is_collective(name) &&
+                       !changes_storage && name != kUnseenWrite;
   if (contains(kBatchNorms, name)) find_running_statistics(schema, *traits);
   return traits;
 }

@@ -14,11 +14,11 @@ using c10::DispatchKey;
 using c10::DispatchKeySet;
 
 // A list of what is known to be plain: what a later LibTorch adds is not, until somebody looks.
-constexpr DispatchKeySet kPlain =
-    c10::autograd_dispatch_keyset_with_ADInplaceOrView | c10::autocast_dispatch_keyset |
-    DispatchKeySet({DispatchKey::Dense, DispatchKey::BackendSelect, DispatchKey::Conjugate,
-                    DispatchKey::Negative}) |
-    DispatchKeySet(DispatchKeySet::RAW, c10::full_backend_mask);
+constexpr DispatchKeySet kPlain = c10::autograd_dispatch_keyset_with_ADInplaceOrView |
+                                  c10::autocast_dispatch_keyset |
+                                  DispatchKeySet({DispatchKey::Dense, DispatchKey::BackendSelect,
+                                                  DispatchKey::Conjugate, DispatchKey::Negative}) |
+                                  DispatchKeySet(DispatchKeySet::RAW, c10::full_backend_mask);
 
 constexpr DispatchKeySet kMeta{DispatchKey::Meta};
 
@@ -45,14 +45,14 @@ bool holds_plain_tensors(const c10::IValue& value) {
   if (value.isTensor()) return !value.toTensor().defined() || is_plain(value.toTensor());
   if (value.isTensorList()) {
     const auto tensors = value.toTensorList();
-    return std::ranges::all_of(tensors, [](const at::Tensor& tensor) {
-      return !tensor.defined() || is_plain(tensor);
-    });
+    return std::ranges::all_of(
+        tensors, [](const at::Tensor& tensor) { return !tensor.defined() || is_plain(tensor); });
   }
   const bool has_items = value.isTuple() || (value.isList() && !value.isIntList() &&
                                              !value.isDoubleList() && !value.isBoolList());
   if (!has_items) return true;
-  if (value.isTuple()) return std::ranges::all_of(value.toTupleRef().elements(), holds_plain_tensors);
+  if (value.isTuple())
+    return std::ranges::all_of(value.toTupleRef().elements(), holds_plain_tensors);
   return std::ranges::all_of(value.toListRef(), holds_plain_tensors);
 }
 

@@ -9,11 +9,11 @@
 
 // Note [ Operators of higher order ]
 //
-// torch.cond and while_loop, called or compiled, are no operators of the C++ dispatcher. Python finds
-// their kernels itself, by the same keys, has none for ours and takes no fallback. But it skips keys
-// in a list that each of these operators copies when it is made. So ours goes into that list and into
-// all copies, by a few lines of Python, as nothing else reaches them. Where a torch module has no such
-// list, these operators raise its own error in a region.
+// torch.cond and while_loop, called or compiled, are no operators of the C++ dispatcher. Python
+// finds their kernels itself, by the same keys, has none for ours and takes no fallback. But it
+// skips keys in a list that each of these operators copies when it is made. So ours goes into that
+// list and into all copies, by a few lines of Python, as nothing else reaches them. Where a torch
+// module has no such list, these operators raise its own error in a region.
 
 namespace gradrecomp::tape {
 namespace {

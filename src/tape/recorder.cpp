@@ -102,7 +102,8 @@ void for_each_tensor(const c10::IValue& argument, VisitTensor visit) {
   } else if (argument.isList() && !argument.isIntList()) {
     std::int32_t element = 0;
     for (const c10::IValue& item : argument.toListRef()) {
-      for_each_tensor(item, [&](const at::Tensor& tensor, std::int32_t) { visit(tensor, element); });
+      for_each_tensor(item,
+                      [&](const at::Tensor& tensor, std::int32_t) { visit(tensor, element); });
       ++element;
     }
   } else if (argument.isTuple()) {
@@ -113,8 +114,7 @@ void for_each_tensor(const c10::IValue& argument, VisitTensor visit) {
 }
 
 c10::DispatchKeySet keys_below(const at::Tensor& tensor) {
-  return tensor.key_set() &
-         c10::DispatchKeySet(c10::DispatchKeySet::FULL_AFTER, kInterceptedKey);
+  return tensor.key_set() & c10::DispatchKeySet(c10::DispatchKeySet::FULL_AFTER, kInterceptedKey);
 }
 
 }  // namespace
@@ -125,9 +125,9 @@ struct Recorder::Draft {
   std::vector<std::pair<std::int16_t, at::Tensor>> copies = {};  // to be replayed from
   bool updates_statistics = false;                               // a BatchNorm in training
   bool writes_external = false;
-  bool is_constant = true;        // to autograd: nothing it reads requires a gradient
+  bool is_constant = true;         // to autograd: nothing it reads requires a gradient
   bool reads_lent_memory = false;  // which may be gone before a replay
-  bool returns_more = false;      // than plain tensors
+  bool returns_more = false;       // than plain tensors
 
   [[nodiscard]] const at::Tensor& copy_for(std::int16_t argument,
                                            const at::Tensor& original) const {
@@ -173,8 +173,8 @@ ValueId Recorder::save(const at::Tensor& tensor) {
   const ValueId id = tape_->add_handle(tensor);
   const Value& saved = tape_->values()[id];
   // Backward reads what it has become by then, which nobody can compare once the program lets go.
-  const bool by_factory = saved.producer >= 0 && saved.has_print &&
-                          tape_->ops()[saved.producer].reads.empty();
+  const bool by_factory =
+      saved.producer >= 0 && saved.has_print && tape_->ops()[saved.producer].reads.empty();
   if (by_factory && saved.bytes <= Print::kSmallBytes) tape_->make_source(id);
   if (in_window_mode() && tape_->values()[id].hold == Hold::none) {
     tape_->hold_in_window(id);

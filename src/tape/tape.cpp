@@ -28,7 +28,8 @@ std::uint32_t version_of(const Value& value) {
   return version;
 }
 
-// Lent by whoever owns it, by from_blob() and the like. What frees it, and when, is not ours to know.
+// Lent by whoever owns it, by from_blob() and the like. What frees it, and when, is not ours to
+// know.
 bool is_borrowed(const c10::StorageImpl& storage) {
   return storage.allocator() == nullptr && !storage.resizable() && storage.nbytes() > 0;
 }
@@ -434,8 +435,8 @@ void Tape::check_content(ValueId id, const Op& reader) {
       reader.handle.schema().name(), " of ", value.bytes,
       " bytes was written to since the forward pass, without a word to its version counter (by a "
       "raw pointer, x.data(), or a refilled buffer), but a replay needs what it was. Write to it "
-      "behind backward, give the region a clone of it, or keep what ", reader.handle.schema().name(),
-      " makes by Options::selection.");
+      "behind backward, give the region a clone of it, or keep what ",
+      reader.handle.schema().name(), " makes by Options::selection.");
 }
 
 // What the program still holds of a dropped value may have been written unseen.

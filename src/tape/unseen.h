@@ -17,8 +17,8 @@ class Unseen {
   static constexpr c10::DispatchKeySet kIncluded{c10::DispatchKey::BackendSelect};
   static constexpr c10::DispatchKeySet kExcluded =
       c10::autograd_dispatch_keyset_with_ADInplaceOrView | c10::default_excluded_set |
-      c10::DispatchKeySet({kInterceptedKey, c10::DispatchKey::Python,
-                           c10::DispatchKey::PythonTLSSnapshot});
+      c10::DispatchKeySet(
+          {kInterceptedKey, c10::DispatchKey::Python, c10::DispatchKey::PythonTLSSnapshot});
   c10::impl::ForceDispatchKeyGuard keys_;
 };
 

@@ -1,10 +1,11 @@
 // Conformance H4: collectives that write in place, whose schemas do not say so.
 #include <gmock/gmock.h>
+#include <torch/torch.h>
+
 #include <torch/csrc/distributed/c10d/Backend.hpp>
 #include <torch/csrc/distributed/c10d/HashStore.hpp>
 #include <torch/csrc/distributed/c10d/ProcessGroup.hpp>
 #include <torch/csrc/distributed/c10d/Work.hpp>
-#include <torch/torch.h>
 
 #include "support/modes.h"
 
@@ -50,7 +51,8 @@ class EqualRanks final : public c10d::Backend {
 };
 
 c10::intrusive_ptr<c10d::ProcessGroup> make_group() {
-  auto group = c10::make_intrusive<c10d::ProcessGroup>(c10::make_intrusive<c10d::HashStore>(), 0, 2);
+  auto group =
+      c10::make_intrusive<c10d::ProcessGroup>(c10::make_intrusive<c10d::HashStore>(), 0, 2);
   group->setBackend(c10::kCPU, c10d::ProcessGroup::BackendType::CUSTOM,
                     c10::make_intrusive<EqualRanks>(2));
   group->setDefaultBackend(c10d::ProcessGroup::BackendType::CUSTOM);
@@ -93,8 +95,8 @@ at::Tensor communicate(at::Tensor x, Kind kind) {
 /// As a layer whose weights are split over ranks has it: reduced in forward, passed in backward.
 struct Reduce : torch::autograd::Function<Reduce> {
   static at::Tensor forward(torch::autograd::AutogradContext* context, at::Tensor x, int kind) {
-    const bool in_place = kind != static_cast<int>(Kind::reduce_a_copy) &&
-                          kind != static_cast<int>(Kind::gather);
+    const bool in_place =
+        kind != static_cast<int>(Kind::reduce_a_copy) && kind != static_cast<int>(Kind::gather);
     if (in_place) context->mark_dirty({x});
     return communicate(x, static_cast<Kind>(kind));
   }

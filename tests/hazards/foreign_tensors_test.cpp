@@ -16,7 +16,8 @@ namespace {
 constexpr int kNumSteps = 3;
 
 /// Trains one weight through `body(weight, x)`.
-HostileProgram steps_of(const std::function<at::Tensor(const at::Tensor&, const at::Tensor&)>& body) {
+HostileProgram steps_of(
+    const std::function<at::Tensor(const at::Tensor&, const at::Tensor&)>& body) {
   return [=](const RunPart& run) {
     auto weight = (torch::randn({6, 6}) * 0.3).requires_grad_();
     Tensors all;

@@ -56,7 +56,8 @@ TEST_F(ProcessEnd, H7WithTensorsOfThreadsIsClean) {
       thread_local at::Tensor graph;
       Region region({.policy = "drop_all"});
       auto x = before.clone().requires_grad_();
-      for (int step = 0; step < 2; ++step) region.run([&] { return x.exp().sin(); }).sum().backward();
+      for (int step = 0; step < 2; ++step)
+        region.run([&] { return x.exp().sin(); }).sum().backward();
       graph = region.run([&] { return x.exp().sin(); });
       thread_local at::Tensor after = torch::ones({100});
     };
@@ -72,9 +73,11 @@ TEST_F(ProcessEnd, H7BlocksFromBeforeTheFirstRegionAreFreedThroughTheAllocatorOf
     mallopt(M_PERTURB, 0xA5);
     constexpr int kNumBlocks = 64;
     std::vector<void*> blocks;
-    for (int i = 0; i < kNumBlocks; ++i) blocks.push_back(c10::GetCPUAllocator()->raw_allocate(100 + i));
+    for (int i = 0; i < kNumBlocks; ++i)
+      blocks.push_back(c10::GetCPUAllocator()->raw_allocate(100 + i));
     const Region region;
-    for (int i = 0; i < kNumBlocks; ++i) blocks.push_back(c10::GetCPUAllocator()->raw_allocate(100 + i));
+    for (int i = 0; i < kNumBlocks; ++i)
+      blocks.push_back(c10::GetCPUAllocator()->raw_allocate(100 + i));
     for (void* block : blocks) c10::GetCPUAllocator()->raw_deallocate(block);
     std::exit(0);
   };
@@ -155,8 +158,9 @@ TEST_F(Interpreter, H16LockIsGivenBackBeforeWaitingForATape) {
   const auto body = [] {
     const auto x = torch::ones({8}).requires_grad_();
     for (int repeat = 0; repeat < 10; ++repeat) {
-      const auto y = run_dropped(
-          [&] { return ScriptedExp::apply(ScriptedExp::apply(x.sin()).cos()) * ScriptedExp::apply(x); });
+      const auto y = run_dropped([&] {
+        return ScriptedExp::apply(ScriptedExp::apply(x.sin()).cos()) * ScriptedExp::apply(x);
+      });
       std::vector<std::thread> threads;
       for (int i = 0; i < 4; ++i) {
         threads.emplace_back(

@@ -66,7 +66,10 @@ TEST(Sequences, H9MicroBatchesInFlightEachGetTheirPlan) {
     for (int step = 0; step < 10; ++step) {
       Tensors losses;
       for (const std::int64_t batch : {std::int64_t{32}, other}) {
-        losses.push_back(region.run([&] { return model->forward(torch::randn({batch, 24})); }).sum());
+        losses.push_back(region.run([&] {
+                                 return model->forward(torch::randn({batch, 24}));
+                               })
+                             .sum());
         count.add(region.last_step());
       }
       model->zero_grad();
@@ -225,7 +228,8 @@ TEST(OpenStep, H10GivenUpOrClosedTwiceLeavesNothingBehind) {
 }
 
 TEST(Regions, H8MoveAndThrowOnceMovedFrom) {
-  static_assert(!std::is_copy_constructible_v<Region> && std::is_nothrow_move_constructible_v<Region>);
+  static_assert(!std::is_copy_constructible_v<Region> &&
+                std::is_nothrow_move_constructible_v<Region>);
   Region region({.policy = "drop_all"});
   Region moved = std::move(region);
   moved.run([] { return torch::ones({2}).requires_grad_().exp(); }).sum().backward();
@@ -307,8 +311,7 @@ TEST(ResizedOutputs, H11ArePlannedAndExact) {
 
 TEST(ResizedOutputs, H11OfLayersArePlanned) {
   for (auto& layer : std::vector<nn::AnyModule>{
-           nn::AnyModule(nn::CrossMapLRN2d(3)),
-           nn::AnyModule(nn::LocalResponseNorm(3)),
+           nn::AnyModule(nn::CrossMapLRN2d(3)), nn::AnyModule(nn::LocalResponseNorm(3)),
            nn::AnyModule(nn::FractionalMaxPool2d(
                nn::FractionalMaxPool2dOptions(2).output_size(std::vector<std::int64_t>{4, 4})))}) {
     nn::Sequential model(nn::Conv2d(nn::Conv2dOptions(3, 8, 3)));
@@ -455,7 +458,9 @@ TEST(Plans, H20BeyondTheMostAreMadeAgainWithoutAProfile) {
       model->zero_grad();
       region.run([&] { return model->forward(torch::randn({batch, 24})); }).sum().backward();
       profiled += region.last_step().profiled ? 1 : 0;
-      if (round > 0) EXPECT_TRUE(region.last_step().followed_plan) << region.last_step().reason;
+      if (round > 0) {
+        EXPECT_TRUE(region.last_step().followed_plan) << region.last_step().reason;
+      }
       EXPECT_LE(region.num_plans(), 2);
     }
   }

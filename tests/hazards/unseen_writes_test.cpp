@@ -213,8 +213,12 @@ TEST(UnversionedWrite, H3BetweenForwardAndBackwardIsPlainsOrAnError) {
       [](Layers& layers, at::Tensor&) { layers.b->weight.data().add_(0.5); },
       [](Layers& layers, at::Tensor&) { layers.a->weight.data().mul_(2); },
       [](Layers& layers, at::Tensor&) { layers.a->bias.data().add_(1); },
-      [](Layers& layers, at::Tensor&) { layers.b->weight.set_data(torch::ones({4, 24})); },
-      [](Layers&, at::Tensor& x) { x.set_data(torch::ones({24, 24})); },
+      [](Layers& layers, at::Tensor&) {
+        layers.b->weight.set_data(torch::ones({4, 24}));
+      },
+      [](Layers&, at::Tensor& x) {
+        x.set_data(torch::ones({24, 24}));
+      },
       [](Layers&, at::Tensor& x) { x = at::Tensor(); }};
   for (std::size_t i = 0; i < writes.size(); ++i) {
     SCOPED_TRACE(i);

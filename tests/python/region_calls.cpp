@@ -1,5 +1,5 @@
-// Regions for Python's ctypes, as plain functions: what regions.py calls. None lets an exception out;
-// the sentence of one is in failure() instead.
+// Regions for Python's ctypes, as plain functions: what regions.py calls. None lets an exception
+// out; the sentence of one is in failure() instead.
 #include <cstdint>
 #include <exception>
 #include <string>
@@ -53,8 +53,9 @@ void region_delete(Region* region) { delete region; }
 
 /// A step of `region` or, where that is null, one that drops everything, as checkpoint()'s.
 OpenStep* step_open(Region* region) {
-  return guarded(
-      [&] { return new OpenStep(region == nullptr ? gradrecomp::open_dropped() : region->open()); });
+  return guarded([&] {
+    return new OpenStep(region == nullptr ? gradrecomp::open_dropped() : region->open());
+  });
 }
 
 /// Ends the forward pass of a step.

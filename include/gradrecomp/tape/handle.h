@@ -36,7 +36,7 @@ class GRADRECOMP_API Handle final : public torch::autograd::SavedVariableHooks {
   Geometry geometry_;
   c10::VariableVersion version_counter_;
   std::uint32_t saved_version_ = 0;
-  at::Tensor untracked_;  // undefined tensors and those that a tape cannot follow
+  at::Tensor untracked_;        // undefined tensors and those that a tape cannot follow
   bool may_be_result_ = false;  // of a write in place on what came from outside
   /// Of an external value, as long as somebody else holds it.
   c10::weak_intrusive_ptr<c10::TensorImpl> original_{c10::intrusive_ptr<c10::TensorImpl>()};

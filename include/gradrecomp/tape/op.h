@@ -27,7 +27,7 @@ struct Read {
   bool written = false;       ///< the operator wrote it in place
   bool requires_grad = false;
   bool has_gradient = false;  ///< a leaf that backward adds to, instead of giving it one
-  bool scratch = false;  ///< written behind the schema's back: replay hands it a clone
+  bool scratch = false;       ///< written behind the schema's back: replay hands it a clone
   Geometry geometry;
 };
 

@@ -18,7 +18,7 @@ struct OpTraits {
   std::vector<std::int16_t> running_statistics;  ///< arguments updated behind the schema's back
   std::size_t num_returns = 0;
   std::uint64_t name_hash = 0;          ///< of name and overload; the same in every process
-  bool writes_any = false;  ///< some argument
+  bool writes_any = false;              ///< some argument
   std::int16_t training_argument = -1;  ///< those are updated only where this argument is true
   Pointwise pointwise = Pointwise::no;
   bool passive = false;        ///< changes no content and makes no storage: views, metadata

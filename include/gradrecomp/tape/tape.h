@@ -71,8 +71,8 @@ struct Value {
   std::uint32_t seen_version = 0;  ///< when the recorder last looked
   std::int32_t num_due_bumps = 0;  ///< of `seen_version`, by writes that have been recorded
   std::int64_t bytes = 0;
-  OpId producer = -1;       ///< -1: external
-  ValueId overwrites = -1;  ///< the value whose memory it took over
+  OpId producer = -1;           ///< -1: external
+  ValueId overwrites = -1;      ///< the value whose memory it took over
   ValueId overwritten_by = -1;  ///< the next content of its storage, maybe in other memory
   std::int32_t num_handles = 0;
   std::int32_t num_wanted = 0;  ///< handles, and wanted ops that read it
