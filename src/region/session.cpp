@@ -64,6 +64,16 @@ std::shared_ptr<const std::vector<std::uint8_t>> kept_by(const plan::Plan& plan,
   return std::make_shared<const std::vector<std::uint8_t>>(std::move(keep));
 }
 
+/// A sequence that goes on as a step of it kept, without a plan.
+std::shared_ptr<KnownSequence> safe_sequence(const Session::Sequence& sequence,
+                                             std::vector<std::uint8_t> kept, std::string why) {
+  auto known = std::make_shared<KnownSequence>();
+  known->why_safe = std::move(why);
+  known->advice.sequence = std::make_shared<const Session::Sequence>(sequence);
+  known->advice.keep = std::make_shared<const std::vector<std::uint8_t>>(std::move(kept));
+  return known;
+}
+
 bool fits_graph(const plan::Graph& graph, const plan::Selection& selection) {
   try {
     static_cast<void>(plan::select(graph, selection));
@@ -249,7 +259,7 @@ void Session::learn(const Profiled& profiled, plan::Graph graph) {
           "first step: ",
           why);
     }
-    return settle(profiled, std::move(graph), "it cannot be planned: " + why);
+    return settle(profiled.sequence, profiled.kept, "it cannot be planned: " + why);
   }
   auto known = std::make_shared<KnownSequence>();
   known->graph = std::make_shared<const plan::Graph>(std::move(graph));
@@ -260,13 +270,8 @@ void Session::learn(const Profiled& profiled, plan::Graph graph) {
   remember(std::move(known));
 }
 
-void Session::settle(const Profiled& profiled, plan::Graph graph, const std::string& why) {
-  auto known = std::make_shared<KnownSequence>();
-  known->why_safe = why;
-  known->graph = std::make_shared<const plan::Graph>(std::move(graph));
-  known->advice.sequence = std::make_shared<const Sequence>(profiled.sequence);
-  known->advice.keep = std::make_shared<const std::vector<std::uint8_t>>(profiled.kept);
-  remember(std::move(known));
+void Session::settle(const Sequence& sequence, std::vector<std::uint8_t> kept, std::string why) {
+  remember(safe_sequence(sequence, std::move(kept), std::move(why)));
 }
 
 void Session::never_asked(const Sequence& sequence, std::vector<std::uint8_t> kept) {
@@ -274,12 +279,9 @@ void Session::never_asked(const Sequence& sequence, std::vector<std::uint8_t> ke
   if (sequence.empty() || find(sequence)) return;
   if (never_asked_.size() == kMostOrders) never_asked_.clear();
   if (++never_asked_[sequence.back()] < 2) return;
-  auto known = std::make_shared<KnownSequence>();
-  known->why_safe = "no backward pass has asked it for anything";
+  auto known =
+      safe_sequence(sequence, std::move(kept), "no backward pass has asked it for anything");
   known->is_provisional = true;
-  known->graph = std::make_shared<const plan::Graph>();
-  known->advice.sequence = std::make_shared<const Sequence>(sequence);
-  known->advice.keep = std::make_shared<const std::vector<std::uint8_t>>(std::move(kept));
   remember(std::move(known));
 }
 

@@ -20,11 +20,11 @@ namespace gradrecomp {
 
 /// Everything known of one op sequence.
 struct KnownSequence {
-  tape::Advice advice;  ///< shared with the recorders that follow it
-  std::shared_ptr<const plan::Graph> graph;
-  std::shared_ptr<const plan::Plan> plan;   ///< null: none was made, or it was forgotten
-  c10::Device device = c10::kCPU;           ///< that its ops ran on
-  std::shared_ptr<const std::string> name;  ///< of the plan, for messages
+  tape::Advice advice;                       ///< shared with the recorders that follow it
+  std::shared_ptr<const plan::Graph> graph;  ///< null if there is nothing to plan
+  std::shared_ptr<const plan::Plan> plan;    ///< null: none was made, or it was forgotten
+  c10::Device device = c10::kCPU;            ///< that its ops ran on
+  std::shared_ptr<const std::string> name;   ///< of the plan, for messages
   std::string why_safe;         ///< why it goes by what its first step kept; empty if by a plan
   bool is_provisional = false;  ///< it goes so until a backward pass comes
 
@@ -79,7 +79,7 @@ class Session {
   /// Notes that a backward pass asks a step for something.
   void asked(const Sequence& sequence);
   /// Makes the sequence one that goes on as it was run, for lack of anything to plan.
-  void settle(const Profiled& profiled, plan::Graph graph, const std::string& why);
+  void settle(const Sequence& sequence, std::vector<std::uint8_t> kept, std::string why);
   /// Without verification nobody would know which substitutes give equal bits.
   [[nodiscard]] bool has_substitutes() const { return options_.substitutes && verifies(); }
   [[nodiscard]] bool verifies() const { return options_.verify != Verify::never; }

@@ -119,8 +119,7 @@ void Step::close() {
   tape_->seal();
   if (session_) tell_session(sequence, planned);
   if (session_ && log_ && !saves && !sequence.empty()) {
-    session_->settle({sequence, {}, std::move(kept), tape_->device()}, {},
-                     "nothing in it is saved for backward");
+    session_->settle(sequence, std::move(kept), "nothing in it is saved for backward");
     return;
   }
   if (log_ == nullptr || !sequence.empty()) {

@@ -20,8 +20,6 @@ constexpr DispatchKeySet kPlain = c10::autograd_dispatch_keyset_with_ADInplaceOr
                                                   DispatchKey::Conjugate, DispatchKey::Negative}) |
                                   DispatchKeySet(DispatchKeySet::RAW, c10::full_backend_mask);
 
-constexpr DispatchKeySet kMeta{DispatchKey::Meta};
-
 // On bits, as DispatchKeySet's own difference leaves backends in.
 bool is_subset(DispatchKeySet keys, DispatchKeySet of) {
   return (keys.raw_repr() & ~of.raw_repr()) == 0;
@@ -37,7 +35,7 @@ bool has_memory(const at::TensorBase& tensor) {
 
 bool is_plain(const at::TensorBase& tensor) {
   const DispatchKeySet keys = tensor.key_set();
-  return is_subset(keys, kPlain) && keys.highestBackendKey() != kMeta.highestBackendKey() &&
+  return is_subset(keys, kPlain) && keys.highestBackendKey() != BackendComponent::MetaBit &&
          has_memory(tensor);
 }
 

@@ -129,6 +129,10 @@ struct Recorder::Draft {
   bool reads_lent_memory = false;  // which may be gone before a replay
   bool returns_more = false;       // than plain tensors
 
+  /// Whether the program may write its results by hand, as autograd does not differentiate them,
+  /// and a replay would miss that.
+  [[nodiscard]] bool makes_constants() const { return is_constant && op.replayable; }
+
   [[nodiscard]] const at::Tensor& copy_for(std::int16_t argument,
                                            const at::Tensor& original) const {
     const auto copy = std::ranges::find(copies, argument, &decltype(copies)::value_type::first);
@@ -547,7 +551,7 @@ void Recorder::find_result(Draft& draft, const at::Tensor& tensor, std::int16_t 
                                           : tape_->add_value(tensor, producer);
   if (draft.traits.uninitialized) {
     tape_->set_uninitialized(id);
-  } else {
+  } else if (draft.makes_constants()) {
     print_result(draft, id, Geometry(tensor));
   }
   draft.op.results.push_back({.value = id, .output = output, .element = element});
@@ -556,7 +560,6 @@ void Recorder::find_result(Draft& draft, const at::Tensor& tensor, std::int16_t 
 /// Notes what a result contains that the program may write by hand; see
 /// Note [ Writes that nobody saw ].
 void Recorder::print_result(const Draft& draft, ValueId value, const Geometry& geometry) {
-  if (!draft.is_constant || !draft.op.replayable) return;
   const bool by_factory = draft.op.reads.empty();
   if (by_factory && !geometry.is_on_cpu()) {
     tape_->make_source(value);
@@ -579,7 +582,7 @@ void Recorder::find_written(Draft& draft) {
       tape_->set_uninitialized(id);
     } else if (was_printed && draft.is_constant && !draft.traits.resizes) {
       tape_->print(id, read.geometry, Guard::sampled);
-    } else if (fills_alone) {
+    } else if (fills_alone && draft.makes_constants()) {
       print_result(draft, id, read.geometry);
     }
     draft.op.results.push_back({.value = id, .read = static_cast<std::int32_t>(i)});

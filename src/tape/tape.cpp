@@ -12,7 +12,6 @@
 #include "gradrecomp/tape/observer.h"
 #include "gradrecomp/tape/polite_lock.h"
 #include "host_copy.h"
-#include "plain_memory.h"
 #include "sweep.h"
 #include "verification.h"
 
