@@ -1,5 +1,6 @@
 #include "outcome.h"
 
+#include <algorithm>
 #include <deque>
 #include <memory>
 
@@ -41,6 +42,17 @@ class Run {
     world_.give_gradients(setup.gradients);
   }
 
+  // What kind of program it was is known of those that throw, too.
+  ~Run() {
+    outcome_.has_inner |= world_.has_inner;
+    outcome_.casts |= world_.casts;
+    outcome_.replays_in_backward |= world_.replays_in_backward;
+    outcome_.writes_unseen |= world_.writes_unseen;
+    outcome_.may_refuse |= world_.may_refuse;
+  }
+  Run(const Run&) = delete;
+  Run& operator=(const Run&) = delete;
+
   void forward() {
     torch::manual_seed(program_.seed);
     const AutocastScope autocast(program_.precision);
@@ -48,6 +60,10 @@ class Run {
     outputs_ = setup_.wrapping([&] {
       auto outputs = machine.run();
       errors_ = machine.errors();
+      outcome_.caught += errors_;
+      outcome_.returns_leaves |= std::ranges::any_of(outputs, [](const Tensor& output) {
+        return output.requires_grad() && (output.is_leaf() || output.is_view());
+      });
       return outputs;
     });
   }
@@ -58,11 +74,6 @@ class Run {
   }
 
   void record_all() {
-    outcome_.has_inner |= world_.has_inner;
-    outcome_.casts |= world_.casts;
-    outcome_.replays_in_backward |= world_.replays_in_backward;
-    outcome_.writes_unseen |= world_.writes_unseen;
-    outcome_.may_refuse |= world_.may_refuse;
     outcome_.records.push_back({kErrors, errors_});
     for (std::size_t i = 0; i < outputs_.size(); ++i) {
       record(outcome_, "output " + std::to_string(i), outputs_[i]);

@@ -22,7 +22,8 @@ struct Record {
 
 /// All that one run of a program left behind, copied out of tensors.
 struct Outcome {
-  std::string error;  ///< of the whole run; empty if it went through
+  std::string error;   ///< of the whole run; empty if it went through
+  std::string caught;  ///< errors that the program caught
   std::vector<Record> records;
   std::int64_t leaked_bytes = 0;         ///< live bytes after all tensors of the run are gone
   std::int64_t measured_peak_bytes = 0;  ///< of body, loss and backward
@@ -30,6 +31,7 @@ struct Outcome {
   bool replays_in_backward = false;      ///< by tapes made in backward, of which no plan knows
   bool draws = false;                    ///< from the default generator
   bool casts = false;                    ///< automatically, inside the program
+  bool returns_leaves = false;           ///< as they are, so that no op of the region reads them
   bool writes_unseen = false;            ///< past the dispatcher and version counters
   bool may_refuse = false;               ///< such writes met what had been read
 };

@@ -31,6 +31,7 @@ class Extractor {
         window_(find_windows(graph, blocks)),
         local_(graph.values.size(), -1),
         resident_(graph.values.size(), 1),
+        resized_(graph.values.size(), -1),
         events_of_(blocks.blocks.size()) {
     find_start();
     find_residents();
@@ -69,7 +70,10 @@ class Extractor {
     }
     for (std::size_t v = graph_.values.size(); v-- > 0;) {
       const Index next = value(static_cast<Index>(v)).overwritten_by;
-      if (next >= 0) resident_[v] = resident_[next];
+      if (next < 0) continue;
+      const bool has_its_memory = value(next).overwrites == static_cast<Index>(v);
+      if (has_its_memory) resident_[v] = resident_[next];
+      if (!has_its_memory) resized_[next] = static_cast<Index>(v);
     }
   }
 
@@ -155,6 +159,7 @@ class Extractor {
     x.producer = op;
     if (resident_[w] != 0) x.bytes = 0;
     x.overwritten_by = -1;
+    if (resized_[w] >= 0) made_.graph.values[local_[resized_[w]]].overwritten_by = id;
     if (x.overwrites >= 0) {
       const Index u = local_[x.overwrites];
       // A version that an earlier block made is external here, and takes the bytes of its storage.
@@ -272,6 +277,7 @@ class Extractor {
   std::vector<Index> window_;
   std::vector<Index> local_;
   std::vector<std::uint8_t> resident_;
+  std::vector<Index> resized_;  // into which value, by that; -1: none
   std::vector<std::vector<Index>> events_of_;
   std::vector<std::int64_t> resident_bytes_;  ///< live before each event, kept values aside
   std::vector<Index> start_;                  ///< per block: first event of its backward

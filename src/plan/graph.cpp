@@ -84,10 +84,20 @@ class Validator {
       fail(of_value("producer", v), x.producer, "an op with that output");
     }
     check_overwrites(v);
-    if (x.overwritten_by != -1 &&
-        (!is_value(x.overwritten_by) || value(x.overwritten_by).overwrites != v)) {
-      fail(of_value("overwritten_by", v), x.overwritten_by, "-1 or the value that overwrites it");
-    }
+    check_overwritten(v);
+  }
+
+  void check_overwritten(Index v) const {
+    const Value& x = value(v);
+    if (x.overwritten_by == -1) return;
+    const bool is_overwritten = is_value(x.overwritten_by) && value(x.overwritten_by).producer >= 0;
+    const Index overwrites = is_overwritten ? value(x.overwritten_by).overwrites : -2;
+    if (overwrites == v || (overwrites == -1 && reads(value(x.overwritten_by).producer, v))) return;
+    fail(of_value("overwritten_by", v), x.overwritten_by, "-1 or the value that overwrites it");
+  }
+
+  [[nodiscard]] bool reads(Index op, Index v) const {
+    return op < num_ops() && std::ranges::count(graph_.ops[op].inputs, v) == 1;
   }
 
   void check_overwrites(Index v) const {

@@ -98,6 +98,14 @@ void StepLog::op_ends(const Tape& tape, OpId first) {
   died_in_op_.clear();
 }
 
+void StepLog::took_in(const Tape& tape, OpId op) {
+  read_device_log();
+  note_device(tape, op);
+  inside_op_ = {};
+  adopt(tape, tape.ops()[op], outside_);  // where their memory was counted
+  add_op(tape, op, 0);
+}
+
 // Whose memory counts: the host's, until an op runs on another device.
 void StepLog::note_device(const Tape& tape, OpId op) {
   if (op < 0 || is_on_device_ || !tape.ops()[op].stream) return;
@@ -344,10 +352,10 @@ void StepLog::add_values(const Tape& tape) {
     plan::Value& value = graph_.values.emplace_back();
     value.producer = recorded.producer;
     value.overwrites = recorded.overwrites;
-    if (takes_over(tape, recorded.overwritten_by, id))
-      value.overwritten_by = recorded.overwritten_by;
+    value.overwritten_by = recorded.overwritten_by;
     // External memory costs the step nothing, but a snapshot of it does.
-    const bool overwritten = value.overwrites >= 0 || value.overwritten_by >= 0;
+    const bool overwritten =
+        value.overwrites >= 0 || takes_over(tape, recorded.overwritten_by, id);
     value.bytes = recorded.external && !overwritten ? 0 : recorded.bytes;
     value.must_keep = recorded.must_keep && !recorded.lost;
     value.snapshot = recorded.snapshot;

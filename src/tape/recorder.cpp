@@ -74,10 +74,12 @@ bool grows(const torch::jit::Stack& stack, std::size_t count) {
   return bytes > static_cast<std::int64_t>(tensor.storage().nbytes());
 }
 
-/// Whether backward finds a gradient in `tensor`. What memory it takes depends on that.
-bool has_gradient(const at::Tensor& tensor) {
-  return tensor.is_leaf() && tensor.requires_grad() &&
-         tensor.unsafeGetTensorImpl()->grad().defined();
+/// Whether backward finds a gradient in `tensor`, or in the leaf that it views. What memory it
+/// takes depends on that.
+bool has_gradient(const at::TensorBase& tensor) {
+  if (!tensor.requires_grad()) return false;
+  if (!tensor.is_leaf()) return tensor.is_view() && has_gradient(tensor._base());
+  return tensor.unsafeGetTensorImpl()->grad().defined();
 }
 
 /// Content that nobody has written: more or less of it is all the same.
@@ -113,6 +115,31 @@ void for_each_tensor(const c10::IValue& argument, VisitTensor visit) {
   }
 }
 
+constexpr std::uint8_t kDrop = 0;
+constexpr std::uint8_t kKeep = 1;
+
+/// What `advice` says of a value that an op made.
+std::uint8_t verdict(const Advice& advice, ValueId value) {
+  const auto* keep = advice.keep.get();
+  if (keep == nullptr || static_cast<std::size_t>(value) >= keep->size()) return kDrop;
+  return (*keep)[value];
+}
+
+bool guards(const Advice& advice, ValueId value) {
+  return advice.guarded == nullptr || std::ranges::binary_search(*advice.guarded, value);
+}
+
+/// Whether what is on `tape` was treated as both say.
+bool agree_so_far(const Advice& one, const Advice& other, const Tape& tape) {
+  for (ValueId id = 0; id < static_cast<ValueId>(tape.values().size()); ++id) {
+    const Value& value = tape.values()[id];
+    if (value.num_reads == 0 && value.producer < 0) continue;  // the present op is the first
+    const bool is_read_blindly = value.external && !guards(one, id) && guards(other, id);
+    if (is_read_blindly || verdict(one, id) != verdict(other, id)) return false;
+  }
+  return !one.offloads && !other.offloads;
+}
+
 c10::DispatchKeySet keys_below(const at::Tensor& tensor) {
   return tensor.key_set() & c10::DispatchKeySet(c10::DispatchKeySet::FULL_AFTER, kInterceptedKey);
 }
@@ -125,13 +152,11 @@ struct Recorder::Draft {
   std::vector<std::pair<std::int16_t, at::Tensor>> copies = {};  // to be replayed from
   bool updates_statistics = false;                               // a BatchNorm in training
   bool writes_external = false;
-  bool is_constant = true;         // to autograd: nothing it reads requires a gradient
+  /// To autograd: nothing it reads requires a gradient. The program may write its results by hand,
+  /// and a replay would miss that.
+  bool is_constant = true;
   bool reads_lent_memory = false;  // which may be gone before a replay
   bool returns_more = false;       // than plain tensors
-
-  /// Whether the program may write its results by hand, as autograd does not differentiate them,
-  /// and a replay would miss that.
-  [[nodiscard]] bool makes_constants() const { return is_constant && op.replayable; }
 
   [[nodiscard]] const at::Tensor& copy_for(std::int16_t argument,
                                            const at::Tensor& original) const {
@@ -157,7 +182,7 @@ Recorder* Recorder::current() noexcept { return current_recorder; }
 RecordingPause::RecordingPause() : excluded_(kInterceptedKey) {}
 
 bool Recorder::follows_plan_to_the_end() const {
-  return advice_.sequence != nullptr && advice_.sequence->size() == sequence_.size();
+  return !mixes_plans_ && advice_.sequence != nullptr && advice_.sequence->size() == sequence_.size();
 }
 
 std::vector<ReplayTimes> Recorder::close_window(bool verify) {
@@ -191,6 +216,7 @@ void Recorder::record(const c10::OperatorHandle& op, c10::DispatchKeySet keys,
                       torch::jit::Stack* stack) {
   const OpTraits& traits = traits_of(op);
   if (traits.passive || (traits.resizes && !grows(*stack, traits.writes.size()))) {
+    mix_gradients(torch::jit::last(*stack, traits.writes.size()));
     if (traits.writes_any) expect_bumps(traits, *stack);
     op.redispatchBoxed(keys, stack);
     return;
@@ -211,6 +237,7 @@ void Recorder::pass_on(const c10::OperatorHandle& op, c10::DispatchKeySet keys,
                        torch::jit::Stack* stack) {
   const OpTraits& traits = traits_of(op);
   const std::size_t first = stack->size() - traits.writes.size();
+  mix_gradients(torch::jit::last(*stack, traits.writes.size()));
   for (std::size_t i = 0; i < traits.writes.size(); ++i) {
     for_each_tensor((*stack)[first + i], [&](const at::Tensor& tensor, std::int32_t) {
       if (!is_plain(tensor)) return;
@@ -224,6 +251,30 @@ void Recorder::pass_on(const c10::OperatorHandle& op, c10::DispatchKeySet keys,
     });
   }
   op.redispatchBoxed(keys, stack);
+  take_in_results(op, keys, *stack);
+}
+
+/// Puts on the tape what a call that was passed on made in plain memory. Nothing can make it again.
+void Recorder::take_in_results(const c10::OperatorHandle& op, c10::DispatchKeySet keys,
+                               const torch::jit::Stack& stack) {
+  const OpTraits& traits = traits_of(op);
+  const auto returned = torch::jit::last(stack, traits.num_returns);
+  const bool makes_values = std::ranges::any_of(returned, [&](const c10::IValue& value) {
+    bool is_new = false;
+    for_each_tensor(value, [&](const at::Tensor& tensor, std::int32_t) {
+      is_new |= is_plain(tensor) && tape_->find(tensor.storage().unsafeGetStorageImpl()) < 0;
+    });
+    return is_new;
+  });
+  if (!makes_values) return;
+  Draft draft{.traits = traits, .op = Op(op, keys)};
+  draft.op.replayable = false;
+  draft.op.stage = stage_;
+  foresee(draft);
+  find_results(draft, stack);
+  const auto id = static_cast<OpId>(tape_->ops().size());
+  finish(std::move(draft.op));
+  if (Observer* observer = tape_->observer()) observer->took_in(*tape_, id);
 }
 
 // Factories' results may be filled by hand, and so may what an op made of constants.
@@ -425,9 +476,9 @@ void Recorder::read_tensor(Draft& draft, const at::Tensor& tensor, std::int16_t 
   read.written = written;
   read.scratch = scratch;
   read.requires_grad = tensor.requires_grad();
-  read.has_gradient = has_gradient(tensor);
   read.geometry = Geometry(tensor);
   const bool external = tape_->values()[read.value].external;
+  read.has_gradient = external && has_gradient(tensor);
   draft.writes_external |= written && external;
   draft.is_constant = draft.is_constant && !needs_gradient(tensor);
   draft.reads_lent_memory |= tape_->may_vanish(read.value);
@@ -435,9 +486,7 @@ void Recorder::read_tensor(Draft& draft, const at::Tensor& tensor, std::int16_t 
 }
 
 void Recorder::guard_external(ValueId value, const Geometry& geometry) {
-  const auto* guarded = advice_.guarded.get();
-  if (guarded != nullptr && !std::ranges::binary_search(*guarded, value)) return;
-  tape_->print_external(value, geometry);
+  if (guards(advice_, value)) tape_->print_source(value, geometry);
 }
 
 bool Recorder::is_external(const at::Tensor& tensor) const {
@@ -471,10 +520,23 @@ void Recorder::foresee(const Draft& draft) {
   const std::size_t call = sequence_.size() - 1;
   const bool planned = advice_.sequence != nullptr;
   if (planned && (call >= advice_.sequence->size() || (*advice_.sequence)[call] != hash_)) {
-    advice_ = diverged_ ? diverged_(call, hash_) : Advice{};
-    tape_->follow(advice_.sweeps, advice_.offloads);
-    window_first_op_ = static_cast<OpId>(tape_->ops().size());
-    window_first_value_ = static_cast<ValueId>(tape_->values().size());
+    leave_plan(draft, call);
+  }
+}
+
+// Up to here values were dropped, and contents passed over, as the plan that is left allowed. For
+// what comes now that may not do, so whatever the program still holds is kept.
+void Recorder::leave_plan(const Draft& draft, std::size_t call) {
+  const Advice left = std::exchange(advice_, diverged_ ? diverged_(call, hash_) : Advice{});
+  tape_->follow(advice_.sweeps, advice_.offloads);
+  window_first_op_ = static_cast<OpId>(tape_->ops().size());
+  window_first_value_ = static_cast<ValueId>(tape_->values().size());
+  if (!agree_so_far(left, advice_, *tape_)) {
+    tape_->close_window(0);
+    mixes_plans_ = true;
+  }
+  for (const Read& read : draft.op.reads) {
+    if (!read.written) guard_external(read.value, read.geometry);
   }
 }
 
@@ -483,6 +545,15 @@ void Recorder::mix_sizes(const Op& factory) {
   for (const c10::IValue& argument : factory.arguments) {
     if (!argument.isIntList()) continue;
     for (const std::int64_t size : argument.toIntVector()) hash_ = mix(hash_, size);
+  }
+}
+
+// Of calls that are not recorded, as their results may take a gradient to its leaf too.
+void Recorder::mix_gradients(c10::ArrayRef<c10::IValue> arguments) {
+  for (const c10::IValue& argument : arguments) {
+    if (!argument.isTensor() || !argument.toTensor().requires_grad()) continue;
+    const at::Tensor& tensor = argument.toTensor();
+    if (is_plain(tensor) && is_external(tensor)) hash_ = mix(hash_, has_gradient(tensor) ? 1 : 0);
   }
 }
 
@@ -551,7 +622,7 @@ void Recorder::find_result(Draft& draft, const at::Tensor& tensor, std::int16_t 
                                           : tape_->add_value(tensor, producer);
   if (draft.traits.uninitialized) {
     tape_->set_uninitialized(id);
-  } else if (draft.makes_constants()) {
+  } else if (draft.is_constant) {
     print_result(draft, id, Geometry(tensor));
   }
   draft.op.results.push_back({.value = id, .output = output, .element = element});
@@ -560,6 +631,10 @@ void Recorder::find_result(Draft& draft, const at::Tensor& tensor, std::int16_t 
 /// Notes what a result contains that the program may write by hand; see
 /// Note [ Writes that nobody saw ].
 void Recorder::print_result(const Draft& draft, ValueId value, const Geometry& geometry) {
+  if (!draft.op.replayable) {
+    tape_->make_source(value);
+    return tape_->print_source(value, geometry);
+  }
   const bool by_factory = draft.op.reads.empty();
   if (by_factory && !geometry.is_on_cpu()) {
     tape_->make_source(value);
@@ -582,7 +657,7 @@ void Recorder::find_written(Draft& draft) {
       tape_->set_uninitialized(id);
     } else if (was_printed && draft.is_constant && !draft.traits.resizes) {
       tape_->print(id, read.geometry, Guard::sampled);
-    } else if (fills_alone && draft.makes_constants()) {
+    } else if (fills_alone && draft.is_constant) {
       print_result(draft, id, read.geometry);
     }
     draft.op.results.push_back({.value = id, .read = static_cast<std::int32_t>(i)});
@@ -606,12 +681,13 @@ void Recorder::finish(Op recorded) {
 }
 
 void Recorder::judge(ValueId value) {
-  const auto* keep = advice_.keep.get();
-  if (keep == nullptr || static_cast<std::size_t>(value) >= keep->size()) return;
-  if ((*keep)[value] == kKeepAsSource) {
-    tape_->make_source(value);
-  } else if ((*keep)[value]) {
-    tape_->keep_as_planned(value);
+  switch (verdict(advice_, value)) {
+    case kKeepAsSource:
+      return tape_->make_source(value);
+    case kKeep:
+      return tape_->keep_as_planned(value);
+    default:
+      return;
   }
 }
 

@@ -144,9 +144,9 @@ void Tape::print(ValueId id, const Geometry& geometry, Guard guard) {
   values_[id].has_print = true;
 }
 
-void Tape::print_external(ValueId id, const Geometry& geometry) {
+void Tape::print_source(ValueId id, const Geometry& geometry) {
   const Value& value = values_[id];
-  const bool matters = value.external && value.hold == Hold::source && !value.has_print;
+  const bool matters = value.hold == Hold::source && !value.has_print;
   if (guard_ == Guard::off || !matters || value.num_reads > 0 || may_vanish(id)) return;
   if (abandoned(id)) return;  // a number of our own
   print(id, geometry, guard_);
@@ -351,7 +351,7 @@ void Tape::print_what_replays_read() {
     if (op.num_wanted_results == 0) continue;
     for (const Read& read : op.reads) {
       const Value& value = values_[read.value];
-      const bool ours = value.snapshot || value.hold == Hold::offloaded || may_vanish(read.value);
+      const bool ours = value.snapshot || may_vanish(read.value);
       if (value.has_print || ours || abandoned(read.value)) continue;
       print(read.value, read.geometry, guard_);
     }
@@ -429,6 +429,7 @@ void Tape::check_content(ValueId id, const Op& reader) {
   const Value& value = values_[id];
   const bool shared = value.hold == Hold::source || value.hold == Hold::kept;
   if (!value.has_print || !shared || value.snapshot || guard_ == Guard::off) return;
+  if (!sealed_) contents_->forget_looks();  // the region may write between its backward passes
   TORCH_CHECK(
       contents_->fits_at_first_look(id, value.storage), "GradRecomp: an input of ",
       reader.handle.schema().name(), " of ", value.bytes,
@@ -438,10 +439,11 @@ void Tape::check_content(ValueId id, const Op& reader) {
       reader.handle.schema().name(), " makes by Options::selection.");
 }
 
-// What the program still holds of a dropped value may have been written unseen.
+// What the program still holds of a dropped or offloaded value may have been written unseen.
 void Tape::look_for_stale(ValueId id) {
   Value& value = values_[id];
-  if (value.hold != Hold::none || !value.has_print) return;
+  const bool has_another = value.hold == Hold::none || value.hold == Hold::offloaded;
+  if (!has_another || !value.has_print) return;
   const auto storage = live_storage(id);
   if (storage && !contents_->fits_at_first_look(id, storage)) value.stale = true;
 }
@@ -456,7 +458,8 @@ void Tape::asked_by(int graph_task) {
 std::vector<ValueId> Tape::external_values_that_replays_read() const {
   std::set<ValueId> values;
   for (const Op& op : ops_) {
-    if (op.num_wanted_results == 0) continue;
+    const bool has_been_replayed = op.sweep > 0;  // by a backward pass in the region
+    if (op.num_wanted_results == 0 && !has_been_replayed) continue;
     for (const Read& read : op.reads) {
       if (values_[read.value].external) values.insert(read.value);
     }
@@ -486,15 +489,20 @@ void Tape::show_as(ValueId id, const c10::Storage& storage) {
 }
 
 c10::Storage Tape::find_or_replay(ValueId id) {
+  // A value the program still holds but modified is read as it is, whatever copies we have:
+  // autograd's own version check has passed, so plain training would read it too.
+  if (auto storage = original_of(id)) return storage;
   if (auto storage = live_storage(id)) return storage;
-  // A value the program still holds but modified is read as it is: autograd's own version check
-  // has passed, so plain training would read it too.
-  if (auto storage = values_[id].owner.lock(); storage && values_[id].overwritten_by < 0) {
-    return c10::Storage(std::move(storage));
-  }
   if (values_[id].hold != Hold::offloaded) return replay(id);
   bring_back(id);
   return live_storage(id);
+}
+
+/// What the program holds of `id`, if it still does.
+c10::Storage Tape::original_of(ValueId id) const {
+  if (values_[id].overwritten_by >= 0) return {};
+  auto storage = values_[id].owner.lock();
+  return storage ? c10::Storage(std::move(storage)) : c10::Storage();
 }
 
 c10::Storage Tape::replay(ValueId id) {

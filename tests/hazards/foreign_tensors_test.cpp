@@ -7,6 +7,8 @@
 #include <torch/csrc/autograd/saved_variable_hooks.h>
 #include <torch/torch.h>
 
+#include "gradrecomp/region/region.h"
+#include "support/live_memory.h"
 #include "support/messages.h"
 #include "support/modes.h"
 
@@ -136,6 +138,50 @@ void unwrap_and_call(const c10::OperatorHandle& op, torch::jit::Stack* stack) {
 
 TORCH_LIBRARY_IMPL(_, TESTING_ONLY_GenericWrapper, library) {
   library.fallback(torch::CppFunction::makeFromBoxedFunction<&unwrap_and_call>());
+}
+
+// What such a call makes in plain memory may be read by replays, and then outlives the region.
+TEST(ForeignTensor, H5PeaksOfStepsWithThemArePredicted) {
+  profile::install_cpu_counter();
+  using Body = std::function<at::Tensor(const at::Tensor&)>;
+  const auto quantized = [](const at::Tensor& h) {
+    return torch::quantize_per_tensor(h.detach(), 0.1, 0, torch::kQInt8).dequantize().exp() * h;
+  };
+  const auto sparse = [](const at::Tensor& h) {
+    return torch::mm(torch::eye(32).to_sparse(), h.detach()).exp() * h.tanh();
+  };
+  const auto padded = [](const at::Tensor& h) {
+    const auto rows = at::_nested_tensor_from_tensor_list({h.slice(0, 0, 8), h.slice(0, 8, 32)});
+    return rows.detach().to_padded_tensor(0.5).sin().mean() * h.exp();
+  };
+  for (const auto& body : std::vector<Body>{quantized, sparse, padded}) {
+    auto weight = torch::randn({32, 32}).requires_grad_();
+    for (const Options& options : every_policy()) {
+      Region region(options);
+      const auto step = [&] {
+        weight.mutable_grad() = at::Tensor();
+        const auto x = torch::randn({32, 32});
+        return peak_of([&] {
+          return region.run([&] { return body(x.mm(weight).tanh()).sin(); }).sum();
+        });
+      };
+      step();
+      EXPECT_EQ(step(), region.plan().predicted_peak_bytes) << region.brief_report();
+      EXPECT_TRUE(region.last_step().followed_plan) << region.last_step().reason;
+    }
+  }
+}
+
+TEST(ForeignTensor, H5WhatTheyMadeMayBeWrittenByHand) {
+  expect_same_or_error_in_every_mode(
+      steps_of([](const at::Tensor& weight, const at::Tensor& x) {
+        const auto h = x.mm(weight).tanh();
+        auto made = torch::quantize_per_tensor(x, 0.1, 0, torch::kQInt8).dequantize();
+        const auto first = made.exp() * h;
+        std::fill_n(made.data_ptr<float>(), made.numel(), 0.25F);
+        return first.sin() + made.cos() * h;
+      }),
+      "GradRecomp");
 }
 
 TEST(ForeignTensor, H5WrapperOfATrackedTensorIsPassedOn) {

@@ -5,6 +5,7 @@
 #include <map>
 
 #include "gradrecomp/profile/memory_meter.h"
+#include "support/live_memory.h"
 #include "support/messages.h"
 #include "support/modes.h"
 
@@ -87,6 +88,7 @@ TEST(Sequences, H9ARareSequenceIsProfiledInTheEnd) {
   const auto more = [&](const at::Tensor& y) { return torch::sigmoid(y).mul(2); };
   Region region(kBudget);
   Count last_half;
+  int num_parted = 0;
   for (int step = 0; step < 20 * 9; ++step) {
     model->zero_grad();
     region
@@ -96,11 +98,14 @@ TEST(Sequences, H9ARareSequenceIsProfiledInTheEnd) {
         })
         .sum()
         .backward();
-    if (step >= 10 * 9) last_half.add(region.last_step());
+    if (step < 10 * 9) continue;
+    last_half.add(region.last_step());
+    num_parted += region.last_step().reason.find("began like another") != std::string::npos ? 1 : 0;
   }
   EXPECT_EQ(region.num_plans(), 2);
   EXPECT_EQ(last_half.profiled, 0);
-  EXPECT_EQ(last_half.followed, last_half.steps);
+  EXPECT_EQ(last_half.followed, last_half.steps - 10);
+  EXPECT_EQ(num_parted, 10);
 }
 
 TEST(Sequences, H9ThatNeverComeAgainAreNotProfiledForEver) {
@@ -140,6 +145,34 @@ TEST(Sequences, H9PredictedPeaksAreThoseOfOneStepHoweverManyAreInFlight) {
   };
   // The gradient of the first loss is made before backward has met any step.
   EXPECT_NEAR(predicted(1), predicted(4), sizeof(float));
+}
+
+// Whoever leaves a plan may save what the plan dropped, because nobody would ask for it, and may
+// have written what that was made of.
+TEST(Sequences, H9ThatBeginAlikeMayEachSaveWhatTheOtherDoesNot) {
+  expect_same_or_error_in_every_mode(
+      [](const RunPart& run) {
+        auto weight = (torch::randn({8, 8}) * 0.3).requires_grad_();
+        Tensors all;
+        for (int step = 0; step < 8; ++step) {
+          const bool is_other = step >= 5;
+          const auto x = torch::randn({8, 8});
+          const auto y = run([&] {
+            const auto made = x.exp().neg();
+            auto h = weight.mm(weight).tanh();
+            if (is_other) {
+              std::fill_n(x.data_ptr<float>(), x.numel(), 0.25F);
+              h = h * made;
+            }
+            return h.sin();
+          });
+          y.sum().backward();
+          all.push_back(y.detach().clone());
+          all.push_back(std::exchange(weight.mutable_grad(), at::Tensor()));
+        }
+        return all;
+      },
+      "GradRecomp");
 }
 
 TEST(Sequences, H9WithoutABackwardAreNotProfiledForEver) {
@@ -309,6 +342,38 @@ TEST(ResizedOutputs, H11ArePlannedAndExact) {
   }
 }
 
+// What a resize takes away no plan can keep, whatever it says.
+TEST(ResizedOutputs, H11ArePredictedUnderEveryPlan) {
+  profile::install_cpu_counter();
+  nn::Linear layer(32, 32);
+  const auto step = [&](Region& region) {
+    layer->zero_grad();
+    const auto x = torch::randn({32, 32});
+    return peak_of([&] {
+      const auto y = region.run([&] {
+        const auto h = torch::tanh(layer(x));
+        auto made = h.detach().slice(0, 0, 16).exp();
+        made.resize_({32, 32});
+        made.slice(0, 16).copy_(h.detach().slice(0, 16));
+        return (h * made).sin();
+      });
+      return y.sum();
+    });
+  };
+  Region profiled({.policy = "drop_all"});
+  step(profiled);
+  auto options = every_policy();
+  plan::Plan everything{.policy = "given", .signature = profiled.graph().signature};
+  everything.keep.assign(profiled.graph().values.size(), 1);
+  options.push_back({.plan = std::make_shared<const plan::Plan>(everything)});
+  for (const Options& each : options) {
+    Region region(each);
+    step(region);
+    EXPECT_EQ(step(region), region.plan().predicted_peak_bytes) << region.brief_report();
+    EXPECT_TRUE(region.last_step().followed_plan) << region.last_step().reason;
+  }
+}
+
 TEST(ResizedOutputs, H11OfLayersArePlanned) {
   for (auto& layer : std::vector<nn::AnyModule>{
            nn::AnyModule(nn::CrossMapLRN2d(3)), nn::AnyModule(nn::LocalResponseNorm(3)),
@@ -447,6 +512,28 @@ TEST(Gradients, H14ThatExistOrNotAreSequencesOfTheirOwn) {
   }
   EXPECT_EQ(region.num_plans(), 2);
   EXPECT_TRUE(region.last_step().followed_plan);
+}
+
+TEST(Gradients, H14OfALeafThatOpsReadByItsViewsCountToo) {
+  auto weight = torch::randn({64, 64}).requires_grad_();
+  Region region({.policy = "drop_all"});
+  int num_followed = 0;
+  for (const bool keeps : {false, false, true, true, true, false, true}) {
+    if (keeps && weight.grad().defined()) {
+      weight.mutable_grad().zero_();
+    } else {
+      weight.mutable_grad() = keeps ? torch::zeros({64, 64}) : at::Tensor();
+    }
+    const auto x = torch::randn({2, 64});
+    const profile::MemoryMeter meter(c10::kCPU);
+    region.run([&] { return x.mm(weight.view({64, 64}).t()).tanh().exp(); }).sum().backward();
+    if (!region.last_step().followed_plan) continue;
+    ++num_followed;
+    EXPECT_EQ(meter.measured_peak_bytes(), region.plan().predicted_peak_bytes)
+        << (keeps ? "kept" : "none");
+  }
+  EXPECT_EQ(region.num_plans(), 2);
+  EXPECT_GE(num_followed, 3);
 }
 
 TEST(Plans, H20BeyondTheMostAreMadeAgainWithoutAProfile) {

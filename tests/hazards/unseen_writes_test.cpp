@@ -227,6 +227,92 @@ TEST(UnversionedWrite, H3BetweenForwardAndBackwardIsPlainsOrAnError) {
   }
 }
 
+// The nodes that hold it read what has become of it, but no replay may.
+TEST(UnversionedWrite, H3ToWhatAReplayHasMadeAgainIsPlainsOrAnError) {
+  const auto program = [](const RunPart& run) {
+    auto weight = (torch::randn({8, 8}) * 0.3).requires_grad_();
+    Tensors all;
+    for (int step = 0; step < kNumSteps; ++step) {
+      const auto x = torch::randn({8, 8});
+      at::Tensor made;
+      const auto y = run([&] {
+        made = torch::full({8, 8}, 0.5).clone();
+        const auto h = x.mm(weight).tanh() * made;
+        return h + weight.exp() * made.sin();
+      });
+      std::fill_n(made.data_ptr<float>(), made.numel(), 2.0F);
+      y.pow(2).sum().backward();
+      all.push_back(std::exchange(weight.mutable_grad(), at::Tensor()));
+    }
+    return all;
+  };
+  expect_same_or_error_in_every_mode(program, "without a word to its version counter");
+}
+
+TEST(UnversionedWrite, H3ToWhatIsInHostMemoryTooIsPlains) {
+  auto weight = (torch::randn({8, 8}) * 0.3).requires_grad_();
+  const auto gradient = [&](const RunPart& run, bool writes) {
+    const auto x = torch::full({8, 8}, 0.3);
+    at::Tensor made;
+    const auto y = run([&] {
+      made = torch::full({8, 8}, 0.5).clone();
+      const auto h = x.mm(weight).tanh() * made;
+      return h + weight.exp() * made.sin();
+    });
+    if (writes) std::fill_n(made.data_ptr<float>(), made.numel(), 2.0F);
+    y.pow(2).sum().backward();
+    return std::exchange(weight.mutable_grad(), at::Tensor());
+  };
+  const auto in = [](Region& region) {
+    return [&region](const std::function<at::Tensor()>& part) { return region.run(part); };
+  };
+  const auto plainly = [](const std::function<at::Tensor()>& part) { return part(); };
+  const Tensors expected = {gradient(plainly, false), gradient(plainly, true)};
+  Region profiled({.policy = "drop_all"});
+  gradient(in(profiled), false);
+  const plan::Graph graph = profiled.graph();
+  int num_offloaded = 0;
+  for (plan::Index value = 0; value < std::ssize(graph.values); ++value) {
+    const auto& facts = graph.values[value];
+    if (facts.producer < 0 || facts.must_keep || facts.overwritten_by >= 0) continue;
+    plan::Plan plan{.policy = "given", .signature = graph.signature};
+    plan.keep.assign(graph.values.size(), 0);
+    plan.keep[value] = 1;
+    plan.offloads = {{.value = value, .leaves_after = facts.producer, .returns_at = -1}};
+    Region region({.plan = std::make_shared<const plan::Plan>(plan)});
+    for (const int writes : {0, 1, 0, 1}) {
+      EXPECT_TRUE(torch::equal(expected[writes], gradient(in(region), writes == 1))) << value;
+    }
+    EXPECT_TRUE(region.last_step().followed_plan) << region.last_step().reason;
+    num_offloaded += region.last_step().offloaded_bytes > 0 ? 1 : 0;
+  }
+  EXPECT_GE(num_offloaded, 3);
+}
+
+// A backward pass in the region replays too, and the region may write before it.
+TEST(UnversionedWrite, H3BeforeABackwardInTheRegionIsPlainsOrAnError) {
+  for (const int wrote_in : {0, 2}) {
+    expect_same_or_error_in_every_mode(
+        [=](const RunPart& run) {
+          auto weight = (torch::randn({8, 8}) * 0.3).requires_grad_();
+          Tensors all;
+          for (int step = 0; step < kNumSteps; ++step) {
+            const auto x = torch::randn({8, 8});
+            const auto y = run([&] {
+              const auto h = weight.mm(weight).tanh() * x.exp();
+              if (step >= wrote_in) std::fill_n(x.data_ptr<float>(), x.numel(), 0.25F);
+              return weight * 3 + torch::autograd::grad({h.sum()}, {weight})[0];
+            });
+            y.pow(2).sum().backward();
+            all.push_back(y.detach().clone());
+            all.push_back(std::exchange(weight.mutable_grad(), at::Tensor()));
+          }
+          return all;
+        },
+        "GradRecomp");
+  }
+}
+
 TEST(UnversionedWrite, H3ToOneRowOrColumnOfALargeWeightIsSeen) {
   for (const bool column : {false, true}) {
     torch::manual_seed(3);

@@ -34,7 +34,8 @@ TEST(Validate, NamesTheValueAtFault) {
   expect_fault([](Graph& g) { g.values[0].bytes = 3; }, "bytes of value 0 is 3");
   expect_fault([](Graph& g) { g.values[1].producer = 1; }, "producer of value 1 is 1");
   expect_fault([](Graph& g) { g.values[2].overwrites = 1; }, "overwrites of value 2 is 1");
-  expect_fault([](Graph& g) { g.values[1].overwritten_by = 2; }, "overwritten_by of value 1 is 2");
+  expect_fault([](Graph& g) { g.values[1].overwritten_by = 0; }, "overwritten_by of value 1 is 0");
+  expect_fault([](Graph& g) { g.values[2].overwritten_by = 1; }, "overwritten_by of value 2 is 1");
 }
 
 TEST(Validate, NamesTheOpAtFault) {

@@ -45,6 +45,7 @@ struct Holds {
 struct ReplayLog final : Observer {
   void op_begins(const Tape& /*tape*/) override {}
   void op_ends(const Tape& /*tape*/, OpId /*op*/) override {}
+  void took_in(const Tape& /*tape*/, OpId /*op*/) override {}
   void saved(const Tape& /*tape*/, ValueId /*value*/) override {}
   void sealed(const Tape& /*tape*/) override {}
   void demanded(const Tape& /*tape*/, ValueId /*value*/) override {}

@@ -17,7 +17,9 @@ struct Value {
   std::int64_t bytes = 0;  ///< storage bytes as the allocator counts them; 0 for external values
   Index producer = -1;     ///< op that makes it; -1: external (read in the region, not made there)
   Index overwrites = -1;   ///< value whose storage it took over in place; -1: a storage of its own
-  Index overwritten_by = -1;  ///< value that took over its storage; such a value cannot be kept
+  /// Value that took over its storage, and its memory, unless that was resized: then the other's
+  /// `overwrites` is -1. Such a value cannot be kept.
+  Index overwritten_by = -1;
   bool must_keep = false;     ///< cannot be replayed, or its replay was found to differ
   bool snapshot = false;      ///< cloned and held when overwritten, because its content is a source
   bool saved = false;         ///< autograd takes at least one handle on it

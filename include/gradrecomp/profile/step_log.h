@@ -34,6 +34,7 @@ class GRADRECOMP_API StepLog final : public tape::Observer, public AllocationSin
 
   void op_begins(const tape::Tape& tape) override;
   void op_ends(const tape::Tape& tape, tape::OpId op) override;
+  void took_in(const tape::Tape& tape, tape::OpId op) override;
   void saved(const tape::Tape& tape, tape::ValueId value) override;
   void sealed(const tape::Tape& tape) override;
   void demanded(const tape::Tape& tape, tape::ValueId value) override;

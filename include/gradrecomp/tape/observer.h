@@ -15,6 +15,8 @@ class GRADRECOMP_API Observer {
   /// `op` is -1 for an operator that made no value and so was not recorded. Ops behind it on the
   /// tape are parts of the same call.
   virtual void op_ends(const Tape& tape, OpId op) = 0;
+  /// `op` stands for a call that nobody saw begin, and that has left its results behind.
+  virtual void took_in(const Tape& tape, OpId op) = 0;
   virtual void saved(const Tape& tape, ValueId value) = 0;
   virtual void sealed(const Tape& tape) = 0;
   virtual void demanded(const Tape& tape, ValueId value) = 0;

@@ -53,7 +53,7 @@ class GRADRECOMP_API Recorder {
   /// True while values are held per window because no plan covers the present op.
   [[nodiscard]] bool in_window_mode() const { return advice_.keep == nullptr; }
   [[nodiscard]] const std::vector<std::uint64_t>& sequence() const { return sequence_; }
-  /// True if the whole recorded sequence is the one the advice was made for.
+  /// True if the whole recorded sequence is the one the advice was made for, and went by it.
   [[nodiscard]] bool follows_plan_to_the_end() const;
 
   /// Records normalisations in parts, and lets kernels that verification has found make what they
@@ -80,6 +80,8 @@ class GRADRECOMP_API Recorder {
   struct Draft;
   static bool is_recordable(const torch::jit::Stack& stack, std::size_t num_arguments);
   void pass_on(const c10::OperatorHandle& op, c10::DispatchKeySet keys, torch::jit::Stack* stack);
+  void take_in_results(const c10::OperatorHandle& op, c10::DispatchKeySet keys,
+                       const torch::jit::Stack& stack);
   void record_call(const c10::OperatorHandle& op, c10::DispatchKeySet keys,
                    torch::jit::Stack* stack);
   void look_for_unseen_writes(const OpTraits& traits, const torch::jit::Stack& stack);
@@ -99,6 +101,8 @@ class GRADRECOMP_API Recorder {
   bool is_watched(const at::Tensor& tensor) const;
   void foresee(const Draft& draft);
   void mix_sizes(const Op& factory);
+  void mix_gradients(c10::ArrayRef<c10::IValue> arguments);
+  void leave_plan(const Draft& draft, std::size_t call);
   void prepare_writes(Draft& draft);
   void call(Draft& draft, torch::jit::Stack* stack);
   void find_results(Draft& draft, const torch::jit::Stack& stack);
@@ -115,6 +119,7 @@ class GRADRECOMP_API Recorder {
   std::vector<std::uint64_t> sequence_;
   std::uint64_t hash_ = 0;
   bool takes_apart_ = false;
+  bool mixes_plans_ = false;  // it began by another advice than it goes on by
   std::int32_t stage_ = 0;
   OpId window_first_op_ = 0;
   ValueId window_first_value_ = 0;

@@ -135,8 +135,8 @@ class GRADRECOMP_API Tape : public std::enable_shared_from_this<Tape> {
   void guard(Guard guard) { guard_ = guard; }
   /// Notes what `value` contains now.
   void print(ValueId value, const Geometry& geometry, Guard guard);
-  /// Notes what an external value contains now, unless that is known or does not matter.
-  void print_external(ValueId value, const Geometry& geometry);
+  /// Notes what a source contains now, unless that is known or does not matter.
+  void print_source(ValueId value, const Geometry& geometry);
   /// Whether somebody has written `value` unseen since the last look. `writing` by whoever looks.
   [[nodiscard]] bool was_written_unseen(ValueId value, bool writing);
   /// Notes that the version counter of `value` is about to grow, or has.
@@ -234,6 +234,7 @@ class GRADRECOMP_API Tape : public std::enable_shared_from_this<Tape> {
   void let_go(ValueId id);
   c10::Storage replay(ValueId id);
   c10::Storage find_or_replay(ValueId id);
+  [[nodiscard]] c10::Storage original_of(ValueId id) const;
   void show_as(ValueId id, const c10::Storage& storage);
   void bring_back(ValueId id);
   void bring_back_at(ValueId demanded);
