@@ -23,10 +23,18 @@ function(gradrecomp_install_rpath target)
   set_target_properties(${target} PROPERTIES INSTALL_RPATH "${ARGN}" BUILD_WITH_INSTALL_RPATH ON)
 endfunction()
 
-# gradrecomp_library(<target>): a library of ours, static or, with BUILD_SHARED_LIBS, shared. It shows
-# what GRADRECOMP_API marks and nothing else.
-function(gradrecomp_library target)
+# gradrecomp_library(<target> <name>): a library of ours, lib<name>, static or, with BUILD_SHARED_LIBS,
+# shared. Shared, it shows what GRADRECOMP_API marks and nothing else. Static, it shows nothing in what
+# links it, so that two modules of one process with a copy each do not mix them.
+function(gradrecomp_library target name)
   gradrecomp_target(${target})
+  set_target_properties(${target} PROPERTIES OUTPUT_NAME ${name})
+  get_target_property(type ${target} TYPE)
+  if(type STREQUAL "STATIC_LIBRARY")
+    target_compile_definitions(${target} INTERFACE GRADRECOMP_STATIC)
+    target_link_options(${target} INTERFACE
+      "LINKER:--exclude-libs,${CMAKE_STATIC_LIBRARY_PREFIX}${name}${CMAKE_STATIC_LIBRARY_SUFFIX}")
+  endif()
   set_target_properties(${target} PROPERTIES
     VERSION ${PROJECT_VERSION} SOVERSION "${PROJECT_VERSION_MAJOR}.${PROJECT_VERSION_MINOR}"
     CXX_VISIBILITY_PRESET hidden CUDA_VISIBILITY_PRESET hidden VISIBILITY_INLINES_HIDDEN ON

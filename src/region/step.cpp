@@ -49,6 +49,7 @@ Step::Step(std::shared_ptr<Session> session)
       [this](std::size_t call, std::uint64_t hash) { return left_plan(call, hash); });
   if (session_) {
     if (session_->has_substitutes()) recorder_->take_apart();
+    if (session_->options().policy == "keep_all") recorder_->keep_saved();
     recorder_->before_op = [this] {
       const bool full = recorder_->window_bytes() > session_->options().window_bytes;
       if (recorder_->in_window_mode() && full) close_window();

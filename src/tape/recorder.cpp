@@ -190,7 +190,7 @@ std::vector<ReplayTimes> Recorder::close_window(bool verify) {
   std::vector<ReplayTimes> times;
   const auto last = static_cast<OpId>(tape_->ops().size());
   if (verify) times = tape_->verify(window_first_op_, last, takes_apart_);
-  tape_->close_window(window_first_value_);
+  tape_->close_window(window_first_value_, keeps_saved_);
   window_first_op_ = last;
   window_first_value_ = static_cast<ValueId>(tape_->values().size());
   window_bytes_ = 0;
@@ -532,7 +532,7 @@ void Recorder::leave_plan(const Draft& draft, std::size_t call) {
   window_first_op_ = static_cast<OpId>(tape_->ops().size());
   window_first_value_ = static_cast<ValueId>(tape_->values().size());
   if (!agree_so_far(left, advice_, *tape_)) {
-    tape_->close_window(0);
+    tape_->close_window(0, keeps_saved_);
     mixes_plans_ = true;
   }
   for (const Read& read : draft.op.reads) {

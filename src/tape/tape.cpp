@@ -295,11 +295,11 @@ void Tape::hold_in_window(ValueId id) {
   if (auto storage = live_storage(id)) hold(id, Hold::window, std::move(storage));
 }
 
-void Tape::close_window(ValueId first) {
+void Tape::close_window(ValueId first, bool keeps_saved) {
   for (ValueId id = first; id < static_cast<ValueId>(values_.size()); ++id) {
     const Value& value = values_[id];
     if (value.overwritten_by >= 0 || value.hold == Hold::source) continue;
-    if (!abandoned(id)) {
+    if (!abandoned(id) || (keeps_saved && value.hold == Hold::window)) {
       keep(id);
     } else if (value.hold == Hold::window) {
       let_go(id);

@@ -406,6 +406,16 @@ TEST(ResizedStorage, H15GivenBackAndFilledAgainIsExactOrAnError) {
     return all;
   };
   expect_same_or_error_in_every_mode(program, "in the forward pass and has 0 now");
+  // Who keeps all has nothing to replay, in the first step neither.
+  torch::manual_seed(1);
+  const auto plain = program([](const std::function<at::Tensor()>& part) { return part(); });
+  for (const Verify verify : {Verify::first_step, Verify::never, Verify::every_n_steps}) {
+    Region region({.policy = "keep_all", .verify = verify});
+    torch::manual_seed(1);
+    expect_same_bits(plain, program([&](const std::function<at::Tensor()>& part) {
+                       return region.run(part);
+                     }));
+  }
 }
 
 /// Adds to its input through a pointer and says so to autograd alone.

@@ -73,6 +73,8 @@ bool region_followed_plan(const Region* region) { return region->last_step().fol
 
 std::int64_t region_replays(const Region* region) { return region->last_step().num_replayed_ops; }
 
+std::int64_t region_ops(const Region* region) { return region->last_step().num_ops; }
+
 /// The brief report, which lasts until the next call on this thread.
 const char* region_report(const Region* region) {
   thread_local std::string report;

@@ -15,6 +15,7 @@ _SIGNATURES = {
     "step_delete": (None, ctypes.c_void_p),
     "region_followed_plan": (ctypes.c_bool, ctypes.c_void_p),
     "region_replays": (ctypes.c_int64, ctypes.c_void_p),
+    "region_ops": (ctypes.c_int64, ctypes.c_void_p),
     "region_report": (ctypes.c_char_p, ctypes.c_void_p),
 }
 
@@ -64,6 +65,9 @@ class Region:
 
     def num_replays(self):
         return _calls.region_replays(self._region)
+
+    def num_ops(self):
+        return _calls.region_ops(self._region)
 
     def report(self):
         return _checked(_calls.region_report(self._region)).decode()

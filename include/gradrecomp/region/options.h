@@ -32,7 +32,8 @@ struct Options {
   /// What `max_overhead` counts: measured seconds, or FLOPs, which do not depend on the machine but
   /// are blind to pointwise work.
   plan::CostModel cost = plan::CostModel::seconds;
-  /// A fixed policy instead of a budget: "keep_all", "drop_all", "every_2", "sqrt_n", ...
+  /// A fixed policy instead of a budget: "keep_all", "drop_all", "every_2", "sqrt_n", ... Steps
+  /// without a plan drop what no stage boundary needs, but for "keep_all", which never drops.
   std::string policy = {};
   /// A plan made elsewhere, used as it is for the op sequence whose signature it names; its figures
   /// are predicted anew. Other sequences are planned by the budget.

@@ -59,6 +59,8 @@ class GRADRECOMP_API Recorder {
   /// Records normalisations in parts, and lets kernels that verification has found make what they
   /// can again.
   void take_apart() { takes_apart_ = true; }
+  /// Without a plan, keeps what autograd saves.
+  void keep_saved() { keeps_saved_ = true; }
   void begin_stage(std::int32_t stage) { stage_ = stage; }
   [[nodiscard]] std::int64_t window_bytes() const { return window_bytes_; }
   /// Ends the present window: verifies its ops where asked, then drops what can be dropped.
@@ -119,6 +121,7 @@ class GRADRECOMP_API Recorder {
   std::vector<std::uint64_t> sequence_;
   std::uint64_t hash_ = 0;
   bool takes_apart_ = false;
+  bool keeps_saved_ = false;
   bool mixes_plans_ = false;  // it began by another advice than it goes on by
   std::int32_t stage_ = 0;
   OpId window_first_op_ = 0;

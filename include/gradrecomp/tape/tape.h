@@ -172,8 +172,9 @@ class GRADRECOMP_API Tape : public std::enable_shared_from_this<Tape> {
   /// Lets go of the device's memory of what leaves after ops up to `op`.
   void leave_after(OpId op);
   void hold_in_window(ValueId value);
-  /// Ends a window: what the program still holds becomes a boundary, the rest is dropped.
-  void close_window(ValueId first);
+  /// Ends a window: what the program still holds becomes a boundary, the rest is dropped, unless
+  /// autograd has saved it and `keeps_saved`.
+  void close_window(ValueId first, bool keeps_saved);
   /// Ends the recording: drops what no replay or unpack can want.
   void seal();
 
