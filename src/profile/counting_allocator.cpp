@@ -46,16 +46,35 @@ void for_each_sink(const Visit& visit) {
 /// blocks may be given back through this one.
 struct Header {
   std::size_t bytes = 0;
+  std::size_t front_bytes = 0;  // from where the other allocator's block begins
   std::size_t mark = 0;
 };
 
-// One alignment unit, so that the block stays aligned.
-constexpr std::size_t kHeaderBytes = c10::gAlignment;
-static_assert(kHeaderBytes >= sizeof(Header));
+// Blocks begin at odd multiples of the alignment. So what lies in front of one that could be ours is
+// on the same page, and can be read whosesoever it is.
+constexpr std::size_t kUnit = c10::gAlignment;  // of all that LibTorch's allocators return
+static_assert(kUnit >= sizeof(Header));
 
-std::size_t mark_of(const void* block, std::size_t bytes) {
+std::size_t address_of(const void* pointer) { return reinterpret_cast<std::size_t>(pointer); }
+
+bool is_odd(const void* pointer) { return address_of(pointer) % (2 * kUnit) == kUnit; }
+
+std::size_t mark_of(const void* pointer, const Header& header) {
   constexpr std::size_t kSeed = 0x9e3779b97f4a7c15u;
-  return (reinterpret_cast<std::size_t>(block) ^ bytes * kSeed) ^ kSeed;
+  return (address_of(pointer) ^ (header.bytes * 4 + header.front_bytes) * kSeed) ^ kSeed;
+}
+
+// To the address sanitizer it lies out of bounds where the block is the other allocator's.
+__attribute__((no_sanitize("address"))) Header header_of(const void* pointer) {
+  return *reinterpret_cast<const Header*>(static_cast<const char*>(pointer) - kUnit);
+}
+
+void* with_header(void* block, std::size_t bytes) {
+  auto* pointer = static_cast<char*>(block) + (is_odd(block) ? 2 * kUnit : kUnit);
+  Header header{bytes, address_of(pointer) - address_of(block)};
+  header.mark = mark_of(pointer, header);
+  std::memcpy(pointer - kUnit, &header, sizeof(header));
+  return pointer;
 }
 
 void count(void* pointer, std::size_t bytes) {
@@ -73,10 +92,7 @@ class CountingAllocator final : public c10::Allocator {
 
   c10::DataPtr allocate(std::size_t bytes) override {
     if (bytes == 0) return {nullptr, nullptr, &CountingAllocator::free, c10::kCPU};
-    auto* block = static_cast<char*>(base_->raw_allocate(bytes + kHeaderBytes));
-    const Header header{bytes, mark_of(block, bytes)};
-    std::memcpy(block, &header, sizeof(header));
-    void* pointer = block + kHeaderBytes;
+    void* pointer = with_header(base_->raw_allocate(bytes + 2 * kUnit), bytes);
     count(pointer, bytes);
     return {pointer, pointer, &CountingAllocator::free, c10::kCPU};
   }
@@ -96,15 +112,14 @@ CountingAllocator* installed = nullptr;
 
 void CountingAllocator::free(void* pointer) {
   if (pointer == nullptr) return;
-  auto* block = static_cast<char*>(pointer) - kHeaderBytes;
-  Header header;
-  std::memcpy(&header, block, sizeof(header));
-  if (header.mark != mark_of(block, header.bytes)) return installed->base_->raw_deallocate(pointer);
+  const Header header = is_odd(pointer) ? header_of(pointer) : Header{};
+  const bool is_ours = header.mark == mark_of(pointer, header) && header.front_bytes > 0;
+  if (!is_ours) return installed->base_->raw_deallocate(pointer);
   // The block may come back at once, as a plain one of the other allocator.
-  std::memset(block, 0, sizeof(header));
+  std::memset(static_cast<char*>(pointer) - kUnit, 0, sizeof(header));
   current_bytes -= static_cast<std::int64_t>(header.bytes);
   for_each_sink([&](AllocationSink& sink) { sink.freed(pointer, header.bytes); });
-  installed->base_->raw_deallocate(block);
+  installed->base_->raw_deallocate(static_cast<char*>(pointer) - header.front_bytes);
 }
 
 }  // namespace
