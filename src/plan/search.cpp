@@ -91,8 +91,8 @@ void Search::descend(std::int64_t max_peak_bytes) {
   if (!chain_.is_well_cut()) polish(kNoOverhead, kAnyOverhead);
 }
 
-void Search::climb_once() {
-  add_chain({kMostOnce, 0});
+void Search::climb_once(std::int64_t max_peak_bytes) {
+  add_chain({kMostOnce, 0}, max_peak_bytes);
   // Where the menus are complete, a polish finds next to nothing.
   if (!chain_.is_well_cut()) polish(kNoOverhead, kAnyOverhead);
 }

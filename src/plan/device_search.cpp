@@ -1,0 +1,181 @@
+#include "device_search.h"
+
+#include <algorithm>
+#include <cstddef>
+#include <cstdint>
+#include <limits>
+#include <utility>
+
+#include "closure.h"
+#include "devices.h"
+#include "gradrecomp/plan/simulate.h"
+#include "pricing.h"
+
+// Note [ Several devices ]
+// ~~~~~~~~~~~~~~~~~~~~~~~~
+// Seen from one device, values on the others cost no bytes. So one device is planned at a time, on
+// the graph as on_device() shows it, with what is kept elsewhere decided beforehand. Replays run
+// across devices: what one device drops may have another one's ops replayed, which takes time and
+// memory there. A plan for one device knows the time, as it is that of the whole step. It does not
+// know the memory elsewhere, so every kept set is simulated on all devices before it is taken.
+//
+// A budget of overhead is given out in slices. Each goes to the device whose peak falls most by it,
+// and at last every device is planned once more with all that is left. No slice goes to a plan that
+// raises some device's peak above that of the plain step. A bound in bytes holds for each device:
+// those above it are planned anew until none is, or a few rounds have passed. Then each is planned
+// once more, around what the others have become, to replay less.
+
+namespace gradrecomp::plan {
+namespace {
+
+constexpr int kNumSlices = 3;
+constexpr int kNumRounds = 4;
+
+/// A kept set and what it does.
+struct State {
+  KeptSet keep = {};
+  std::vector<std::int64_t> peak_bytes = {};  ///< per device
+  double overhead = 0;
+  double total = 0;  ///< overhead with ties broken, see Pricing
+
+  [[nodiscard]] std::int64_t all_bytes() const {
+    std::int64_t sum = 0;
+    for (const std::int64_t bytes : peak_bytes) sum += bytes;
+    return sum;
+  }
+  [[nodiscard]] std::int64_t worst_bytes() const { return *std::ranges::max_element(peak_bytes); }
+};
+
+/// Less memory, or the same for less.
+bool saves_more(const State& a, const State& b) {
+  if (a.all_bytes() != b.all_bytes()) return a.all_bytes() < b.all_bytes();
+  return a.total < b.total;
+}
+
+/// Nearer to a bound that holds on every device.
+bool is_nearer(const State& a, const State& b) {
+  if (a.worst_bytes() != b.worst_bytes()) return a.worst_bytes() < b.worst_bytes();
+  return a.total < b.total;
+}
+
+class DeviceSearch {
+ public:
+  DeviceSearch(const Graph& graph, const Request& request, const std::vector<Verdict>& verdicts,
+               const KeepMaker& make)
+      : graph_(graph),
+        request_(request),
+        verdicts_(verdicts),
+        make_(make),
+        pricing_(graph, request.cost) {
+    for (Index d = 0; d < num_devices(graph); ++d) {
+      graphs_.push_back(on_device(graph, d));
+      simulators_.emplace_back(graphs_.back());
+    }
+    best_ = measured(decided(keep_all(graph)));
+    most_bytes_ = measured(keep_all(graph)).peak_bytes;
+    for (std::size_t d = 0; d < most_bytes_.size(); ++d) {
+      most_bytes_[d] = std::max(most_bytes_[d], best_.peak_bytes[d]);  // as a selection may ask
+    }
+  }
+
+  DeviceChoice run() {
+    return request_.max_overhead ? within_overhead(*request_.max_overhead)
+                                 : within_peak(*request_.max_peak_bytes);
+  }
+
+ private:
+  [[nodiscard]] Index num() const { return static_cast<Index>(graphs_.size()); }
+
+  [[nodiscard]] KeptSet decided(KeptSet keep) const {
+    for (std::size_t v = 0; v < keep.size(); ++v) {
+      if (verdicts_[v] != Verdict::open) keep[v] = verdicts_[v] == Verdict::keep ? 1 : 0;
+    }
+    return only_wanted(graph_, std::move(keep));
+  }
+
+  State measured(KeptSet keep) {
+    State state{.keep = std::move(keep)};
+    for (Simulator& simulator : simulators_) {
+      const Simulation result = simulator.run(state.keep);
+      state.peak_bytes.push_back(result.peak_bytes);
+      state.overhead = pricing_.overhead(result);  // the same on each
+      state.total = pricing_.total(result);
+    }
+    return state;
+  }
+
+  /// `state` with the values of one device planned anew.
+  State replanned(const State& state, Index device, const Request& request) {
+    auto verdicts = verdicts_;
+    for (std::size_t v = 0; v < verdicts.size(); ++v) {
+      if (graph_.values[v].device == device || !can_choose(graph_.values[v])) continue;
+      verdicts[v] = state.keep[v] != 0 ? Verdict::keep : Verdict::drop;
+    }
+    return measured(make_(graphs_[device], request, verdicts));
+  }
+
+  DeviceChoice within_overhead(double max_overhead) {
+    for (int slice = 1; slice <= kNumSlices; ++slice) {
+      State next = best_;
+      const double budget = max_overhead * slice / kNumSlices;
+      for (Index d = 0; d < num(); ++d) try_device(best_, d, budget, next);
+      best_ = std::move(next);
+    }
+    for (Index d = 0; d < num(); ++d) {
+      const State before = best_;
+      try_device(before, d, max_overhead, best_);
+    }
+    return {best_.keep, best_.overhead <= max_overhead};
+  }
+
+  /// Makes `best` what `state` is with one device planned anew, if that saves more.
+  void try_device(const State& state, Index device, double budget, State& best) {
+    Request request = request_;
+    request.max_overhead = budget;
+    State next = replanned(state, device, request);
+    // A selection may force more replays than the budget admits.
+    const bool is_within = next.overhead <= std::max(budget, state.overhead);
+    const bool is_low = std::ranges::equal(next.peak_bytes, most_bytes_, std::less_equal<>());
+    if (is_within && is_low && saves_more(next, best)) best = std::move(next);
+  }
+
+  DeviceChoice within_peak(std::int64_t max_peak_bytes) {
+    State now = best_;
+    for (int round = 0; round < kNumRounds && best_.worst_bytes() > max_peak_bytes; ++round) {
+      for (Index d = 0; d < num(); ++d) {
+        if (now.peak_bytes[d] <= max_peak_bytes) continue;
+        now = replanned(now, d, request_);
+        if (is_nearer(now, best_)) best_ = now;
+      }
+    }
+    const bool feasible = best_.worst_bytes() <= max_peak_bytes;
+    if (feasible) replay_less(max_peak_bytes);
+    return {best_.keep, feasible};
+  }
+
+  void replay_less(std::int64_t max_peak_bytes) {
+    for (Index d = 0; d < num() && best_.total > 0; ++d) {
+      State next = replanned(best_, d, request_);
+      if (next.worst_bytes() <= max_peak_bytes && next.total < best_.total) best_ = std::move(next);
+    }
+  }
+
+  const Graph& graph_;
+  const Request& request_;
+  const std::vector<Verdict>& verdicts_;
+  const KeepMaker& make_;
+  Pricing pricing_;
+  std::vector<Graph> graphs_;          ///< as each device sees it
+  std::vector<Simulator> simulators_;  ///< of each of these
+  State best_;
+  std::vector<std::int64_t> most_bytes_;  ///< per device, that a plan may take
+};
+
+}  // namespace
+
+DeviceChoice choose_on_devices(const Graph& graph, const Request& request,
+                               const std::vector<Verdict>& verdicts, const KeepMaker& make) {
+  return DeviceSearch(graph, request, verdicts, make).run();
+}
+
+}  // namespace gradrecomp::plan
