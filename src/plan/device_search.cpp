@@ -3,7 +3,7 @@
 #include <algorithm>
 #include <cstddef>
 #include <cstdint>
-#include <limits>
+#include <functional>
 #include <utility>
 
 #include "closure.h"
@@ -24,16 +24,22 @@
 // raises some device's peak above that of the plain step. A bound in bytes holds for each device:
 // those above it are planned anew until none is, or a few rounds have passed. Then each is planned
 // once more, around what the others have become, to replay less.
+//
+// Plans made so replay nothing twice, as the sweeps of one device's plan would not outlast the next
+// one's. But often one device is all that the budget is about: the others hold next to nothing, or
+// are below the bound. Then that one is planned as if it were alone, and the others keep what they
+// save.
 
 namespace gradrecomp::plan {
 namespace {
 
 constexpr int kNumSlices = 3;
 constexpr int kNumRounds = 4;
+constexpr std::int64_t kLeastShare = 256;  // of all devices' peaks, below which one does not matter
 
-/// A kept set and what it does.
+/// What to keep and what that does.
 struct State {
-  KeptSet keep = {};
+  FixedPlan made = {};
   std::vector<std::int64_t> peak_bytes = {};  ///< per device
   double overhead = 0;
   double total = 0;  ///< overhead with ties broken, see Pricing
@@ -61,7 +67,7 @@ bool is_nearer(const State& a, const State& b) {
 class DeviceSearch {
  public:
   DeviceSearch(const Graph& graph, const Request& request, const std::vector<Verdict>& verdicts,
-               const KeepMaker& make)
+               const DeviceMaker& make)
       : graph_(graph),
         request_(request),
         verdicts_(verdicts),
@@ -71,16 +77,22 @@ class DeviceSearch {
       graphs_.push_back(on_device(graph, d));
       simulators_.emplace_back(graphs_.back());
     }
-    best_ = measured(decided(keep_all(graph)));
-    most_bytes_ = measured(keep_all(graph)).peak_bytes;
+    best_ = measured({decided(keep_all(graph))});
+    most_bytes_ = measured({keep_all(graph)}).peak_bytes;
     for (std::size_t d = 0; d < most_bytes_.size(); ++d) {
       most_bytes_[d] = std::max(most_bytes_[d], best_.peak_bytes[d]);  // as a selection may ask
     }
   }
 
   DeviceChoice run() {
-    return request_.max_overhead ? within_overhead(*request_.max_overhead)
-                                 : within_peak(*request_.max_peak_bytes);
+    const Index only = only_one_that_matters();
+    if (only < 0) return choose();
+    const auto verdicts = decided_around(best_, only);
+    State alone = measured(make_(graphs_[only], request_, verdicts, Replays::many));
+    if (is_met(alone)) return {std::move(alone.made), true};
+    DeviceChoice choice = choose();
+    const bool is_best = request_.max_peak_bytes && !choice.feasible && is_nearer(alone, best_);
+    return is_best ? DeviceChoice{std::move(alone.made), false} : choice;
   }
 
  private:
@@ -93,10 +105,31 @@ class DeviceSearch {
     return only_wanted(graph_, std::move(keep));
   }
 
-  State measured(KeptSet keep) {
-    State state{.keep = std::move(keep)};
+  /// The device that the budget is about; -1 if it is about several.
+  [[nodiscard]] Index only_one_that_matters() const {
+    const std::int64_t bound = request_.max_peak_bytes.value_or(best_.all_bytes() / kLeastShare);
+    Index only = -1;
+    for (Index d = 0; d < num(); ++d) {
+      if (best_.peak_bytes[d] <= bound) continue;
+      if (only >= 0) return -1;
+      only = d;
+    }
+    return only;
+  }
+
+  [[nodiscard]] bool is_low(const State& state) const {
+    return std::ranges::equal(state.peak_bytes, most_bytes_, std::less_equal<>());
+  }
+
+  [[nodiscard]] bool is_met(const State& state) const {
+    if (request_.max_overhead) return state.overhead <= *request_.max_overhead && is_low(state);
+    return state.worst_bytes() <= *request_.max_peak_bytes;
+  }
+
+  State measured(FixedPlan made) {
+    State state{.made = std::move(made)};
     for (Simulator& simulator : simulators_) {
-      const Simulation result = simulator.run(state.keep);
+      const Simulation result = simulator.run(state.made.keep, state.made.sweeps);
       state.peak_bytes.push_back(result.peak_bytes);
       state.overhead = pricing_.overhead(result);  // the same on each
       state.total = pricing_.total(result);
@@ -104,14 +137,25 @@ class DeviceSearch {
     return state;
   }
 
-  /// `state` with the values of one device planned anew.
-  State replanned(const State& state, Index device, const Request& request) {
+  /// Decides on all values but those of one device, as `state` does.
+  [[nodiscard]] std::vector<Verdict> decided_around(const State& state, Index device) const {
     auto verdicts = verdicts_;
     for (std::size_t v = 0; v < verdicts.size(); ++v) {
       if (graph_.values[v].device == device || !can_choose(graph_.values[v])) continue;
-      verdicts[v] = state.keep[v] != 0 ? Verdict::keep : Verdict::drop;
+      verdicts[v] = state.made.keep[v] != 0 ? Verdict::keep : Verdict::drop;
     }
-    return measured(make_(graphs_[device], request, verdicts));
+    return verdicts;
+  }
+
+  /// `state` with the values of one device planned anew.
+  State replanned(const State& state, Index device, const Request& request) {
+    const auto verdicts = decided_around(state, device);
+    return measured(make_(graphs_[device], request, verdicts, Replays::once));
+  }
+
+  DeviceChoice choose() {
+    return request_.max_overhead ? within_overhead(*request_.max_overhead)
+                                 : within_peak(*request_.max_peak_bytes);
   }
 
   DeviceChoice within_overhead(double max_overhead) {
@@ -125,7 +169,7 @@ class DeviceSearch {
       const State before = best_;
       try_device(before, d, max_overhead, best_);
     }
-    return {best_.keep, best_.overhead <= max_overhead};
+    return {best_.made, best_.overhead <= max_overhead};
   }
 
   /// Makes `best` what `state` is with one device planned anew, if that saves more.
@@ -135,8 +179,7 @@ class DeviceSearch {
     State next = replanned(state, device, request);
     // A selection may force more replays than the budget admits.
     const bool is_within = next.overhead <= std::max(budget, state.overhead);
-    const bool is_low = std::ranges::equal(next.peak_bytes, most_bytes_, std::less_equal<>());
-    if (is_within && is_low && saves_more(next, best)) best = std::move(next);
+    if (is_within && is_low(next) && saves_more(next, best)) best = std::move(next);
   }
 
   DeviceChoice within_peak(std::int64_t max_peak_bytes) {
@@ -150,7 +193,7 @@ class DeviceSearch {
     }
     const bool feasible = best_.worst_bytes() <= max_peak_bytes;
     if (feasible) replay_less(max_peak_bytes);
-    return {best_.keep, feasible};
+    return {best_.made, feasible};
   }
 
   void replay_less(std::int64_t max_peak_bytes) {
@@ -163,7 +206,7 @@ class DeviceSearch {
   const Graph& graph_;
   const Request& request_;
   const std::vector<Verdict>& verdicts_;
-  const KeepMaker& make_;
+  const DeviceMaker& make_;
   Pricing pricing_;
   std::vector<Graph> graphs_;          ///< as each device sees it
   std::vector<Simulator> simulators_;  ///< of each of these
@@ -174,7 +217,7 @@ class DeviceSearch {
 }  // namespace
 
 DeviceChoice choose_on_devices(const Graph& graph, const Request& request,
-                               const std::vector<Verdict>& verdicts, const KeepMaker& make) {
+                               const std::vector<Verdict>& verdicts, const DeviceMaker& make) {
   return DeviceSearch(graph, request, verdicts, make).run();
 }
 

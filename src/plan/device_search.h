@@ -3,6 +3,7 @@
 #include <functional>
 #include <vector>
 
+#include "chain_search.h"
 #include "gradrecomp/plan/graph.h"
 #include "gradrecomp/plan/policies.h"
 #include "gradrecomp/plan/selection.h"
@@ -10,19 +11,19 @@
 
 namespace gradrecomp::plan {
 
-/// The kept set that is best on a graph of a single device with some values decided on. Replays
-/// nothing twice.
-using KeepMaker = std::function<KeptSet(const Graph&, const Request&, const std::vector<Verdict>&)>;
+/// What is best on a graph of a single device with some values decided on.
+using DeviceMaker =
+    std::function<FixedPlan(const Graph&, const Request&, const std::vector<Verdict>&, Replays)>;
 
 /// What to keep, and whether it meets the budget on every device.
 struct DeviceChoice {
-  KeptSet keep = {};
+  FixedPlan made = {};
   bool feasible = true;
 };
 
-/// The best kept set for the budget of `request` on a graph of several devices.
+/// What is best for the budget of `request` on a graph of several devices.
 /// See Note [ Several devices ] in device_search.cpp.
 DeviceChoice choose_on_devices(const Graph& graph, const Request& request,
-                               const std::vector<Verdict>& verdicts, const KeepMaker& make);
+                               const std::vector<Verdict>& verdicts, const DeviceMaker& make);
 
 }  // namespace gradrecomp::plan

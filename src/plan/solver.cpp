@@ -203,15 +203,17 @@ Plan solve_on_devices(const Graph& graph, const Request& request,
   validate(graph);
   const Policy policy = requested_policy(request);
   const bool has_budget = request.max_overhead || request.max_peak_bytes;
-  const KeepMaker make = [](const Graph& g, const Request& r, const std::vector<Verdict>& v) {
-    return Solver(g, r, v, Replays::once).choose().candidate.keep;
+  const DeviceMaker make = [](const Graph& g, const Request& r, const std::vector<Verdict>& v,
+                              Replays replays) {
+    Candidate chosen = Solver(g, r, v, replays).choose().candidate;
+    return FixedPlan{std::move(chosen.keep), std::move(chosen.sweeps)};
   };
   DeviceChoice chosen;
   if (has_budget) chosen = choose_on_devices(graph, request, verdicts, make);
+  if (!has_budget) chosen.made = fixed_plan(graph, policy);
   const Graph main = on_device(graph, 0);
   Solver solver(main, request, verdicts);
-  FixedPlan made = has_budget ? FixedPlan{std::move(chosen.keep)} : fixed_plan(graph, policy);
-  Plan plan = solver.described({solver.evaluated(std::move(made)), chosen.feasible});
+  Plan plan = solver.described({solver.evaluated(std::move(chosen.made)), chosen.feasible});
   plan.devices = device_peaks(graph, plan);
   return plan;
 }

@@ -29,8 +29,8 @@ struct Request {
   /// Values decided beforehand, under every policy.
   Selection selection = {};
   /// What kept values may go to host memory by, where a budget is set; none: they may not. Seconds
-  /// that wait for it count as overhead in seconds; a budget in FLOPs admits none. Not used where
-  /// values of several devices are chosen from.
+  /// that wait for it count as overhead in seconds; a budget in FLOPs admits none. On several
+  /// devices nothing goes there.
   std::optional<HostLink> host_link = std::nullopt;
   bool operator==(const Request&) const = default;
 };
@@ -39,8 +39,8 @@ struct Request {
 /// the chain they form, then a local search on the simulator.
 ///
 /// Every plan carries a proof of how good it is: Plan::proven_peak_bytes and proven_overhead.
-/// On several devices one is planned after the other, nothing is replayed twice unless only one of
-/// them matters, and the proof is of the main device.
+/// On several devices one is planned after the other, nothing is replayed twice unless the budget is
+/// about one of them only, and the proof is of the main device.
 /// An unreachable max_peak_bytes is no error: the plan is that of the least peak found, with
 /// `feasible` false. So is max_overhead where a selection forces dearer replays.
 /// Guarantees: the simulated overhead, or peak, is within the budget unless `feasible` is false; on

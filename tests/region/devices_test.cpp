@@ -1,0 +1,208 @@
+// Regions that use two devices: the peak of each is the predicted one, and budgets hold on both.
+#include <gmock/gmock.h>
+
+#include <algorithm>
+#include <string>
+#include <vector>
+
+#include "support/host_device.h"
+#include "support/live_memory.h"
+#include "support/training.h"
+
+namespace gradrecomp::test {
+namespace {
+
+namespace nn = torch::nn;
+using ::testing::ElementsAre;
+using ::testing::IsEmpty;
+
+class Devices : public LiveMemory {};
+
+nn::Sequential device_layers(int num_layers) {
+  nn::Sequential layers;
+  for (int i = 0; i < num_layers; ++i) {
+    layers->push_back(nn::Linear(32, 32));
+    layers->push_back(nn::GELU());
+    layers->push_back(nn::Linear(32, 32));
+    layers->push_back(nn::ReLU(nn::ReLUOptions(true)));
+    layers->push_back(nn::Dropout(0.3));
+  }
+  move_to_host_device(*layers);
+  return layers;
+}
+
+/// Layers on the host, then on the device, then on the host again.
+struct Model : nn::Module {
+  explicit Model(std::int64_t host_width = 64, int num_device_layers = 2)
+      : front(nn::Linear(16, host_width), nn::Tanh(), nn::Linear(host_width, host_width),
+              nn::GELU(), nn::Dropout(0.2), nn::Linear(host_width, 32)),
+        middle(device_layers(num_device_layers)),
+        back(nn::Linear(32, host_width), nn::ReLU(nn::ReLUOptions(true)),
+             nn::Linear(host_width, host_width), nn::Sigmoid(), nn::Linear(host_width, 4)) {
+    register_module("front", front);
+    register_module("middle", middle);
+    register_module("back", back);
+  }
+
+  at::Tensor forward(at::Tensor x) {
+    begin_stage("front");
+    x = front->forward(x);
+    begin_stage("middle");
+    x = middle->forward(x.to(kHostDevice));
+    begin_stage("back");
+    return back->forward(x.cpu());
+  }
+
+  nn::Sequential front;
+  nn::Sequential middle;
+  nn::Sequential back;
+};
+
+at::Tensor input() { return torch::randn({48, 16}); }
+
+Tensors gradients(const nn::Module& model) {
+  Tensors all;
+  for (const auto& parameter : model.parameters()) all.push_back(parameter.grad().cpu());
+  return all;
+}
+
+/// Measured peaks of one step, in the order of Plan::devices.
+std::vector<std::int64_t> peaks_of(const std::function<at::Tensor()>& loss) {
+  const profile::MemoryMeter device(kHostDevice);
+  const profile::MemoryMeter host(c10::kCPU);
+  loss().backward();
+  return {device.measured_peak_bytes(), host.measured_peak_bytes()};
+}
+
+std::vector<std::int64_t> predicted_peaks(const Region& region) {
+  std::vector<std::int64_t> peaks;
+  for (const auto& peak : region.plan().devices) peaks.push_back(peak.predicted_peak_bytes);
+  return peaks;
+}
+
+std::vector<std::int64_t> plain_peaks(const Region& region) {
+  std::vector<std::int64_t> peaks;
+  for (const auto& peak : region.plan().devices) peaks.push_back(peak.predicted_plain_peak_bytes);
+  return peaks;
+}
+
+/// Trains `model` for two steps and returns the peaks of the second.
+std::vector<std::int64_t> second_step(Model& model, Region& region, bool preallocate = true) {
+  const auto x = input();
+  const auto step = [&] {
+    if (preallocate) preallocate_gradients(model);
+    if (!preallocate) model.zero_grad();
+    return peaks_of([&] { return region.run([&] { return model.forward(x); }).pow(2).sum(); });
+  };
+  step();
+  return step();
+}
+
+void expect_predicted_peaks(bool preallocate) {
+  Model model;
+  std::int64_t num_replayed_ops = 0;
+  for (const Options& options : every_policy()) {
+    Region region(options);
+    const auto measured = second_step(model, region, preallocate);
+    EXPECT_EQ(measured, predicted_peaks(region)) << region.brief_report();
+    EXPECT_TRUE(region.last_step().followed_plan);
+    EXPECT_EQ(region.last_step().num_replayed_ops, region.plan().num_replayed_ops);
+    num_replayed_ops += region.last_step().num_replayed_ops;
+  }
+  EXPECT_GT(num_replayed_ops, 0);
+}
+
+TEST_F(Devices, H18PredictedPeaksOfBothAreExactUnderEveryPolicy) { expect_predicted_peaks(true); }
+
+TEST_F(Devices, H18PredictedPeaksOfBothAreExactWithoutPreallocatedGradients) {
+  expect_predicted_peaks(false);
+}
+
+TEST_F(Devices, H18StepsAreTheSame) {
+  expect_same_step([](const Wrap& wrap) {
+    Model model;
+    for (int step = 0; step < 3; ++step) {
+      const auto x = input();
+      one(wrap)([&] { return model.forward(x); }).exp().sum().backward();
+    }
+    return gradients(model);
+  });
+}
+
+TEST_F(Devices, H18PeakBudgetThatOnlyTheHostMissesHoldsOnBoth) {
+  Model model(256);
+  Region plain({.policy = "keep_all"});
+  const auto plain_peak_bytes = second_step(model, plain);
+  const std::int64_t bytes = plain_peak_bytes[1] * 4 / 5;
+  ASSERT_LT(plain_peak_bytes[0], bytes);
+  Region region({.max_peak_bytes = bytes});
+  const auto measured = second_step(model, region);
+  EXPECT_TRUE(region.plan().feasible);
+  EXPECT_EQ(measured, predicted_peaks(region));
+  EXPECT_LE(*std::ranges::max_element(measured), bytes);
+  EXPECT_TRUE(region.last_step().followed_plan);
+  EXPECT_GT(region.last_step().num_replayed_ops, 0);
+}
+
+TEST_F(Devices, H18PeakBudgetThatBothMissHoldsOnBoth) {
+  Model model(64, 6);
+  Region plain({.policy = "keep_all"});
+  const auto plain_peak_bytes = second_step(model, plain);
+  const std::int64_t bytes = *std::ranges::min_element(plain_peak_bytes) * 9 / 10;
+  std::cerr << plain_peak_bytes[0] << " " << plain_peak_bytes[1] << std::endl;
+  Region region({.max_peak_bytes = bytes});
+  const auto measured = second_step(model, region);
+  EXPECT_TRUE(region.plan().feasible) << region.brief_report();
+  EXPECT_EQ(measured, predicted_peaks(region));
+  EXPECT_LE(*std::ranges::max_element(measured), bytes);
+}
+
+TEST_F(Devices, H18PeakBudgetThatNoPlanMeetsIsInfeasible) {
+  Model model;
+  Region region({.max_peak_bytes = 1});
+  const auto measured = second_step(model, region);
+  EXPECT_EQ(measured, predicted_peaks(region));
+  EXPECT_FALSE(region.plan().feasible);
+}
+
+TEST_F(Devices, H18OverheadOfBothIsWithinTheBudget) {
+  for (const double budget : {0.0, 0.05, 0.2}) {
+    Model model;
+    Region region({.max_overhead = budget, .cost = plan::CostModel::flops});
+    const auto measured = second_step(model, region);
+    EXPECT_EQ(measured, predicted_peaks(region)) << region.brief_report();
+    EXPECT_LE(region.plan().predicted_overhead_flops, budget);
+    const auto plain = plain_peaks(region);
+    for (std::size_t d = 0; d < plain.size(); ++d) EXPECT_LE(measured[d], plain[d]);
+    EXPECT_LT(measured[0] + measured[1], plain[0] + plain[1]);
+  }
+}
+
+TEST_F(Devices, H18BudgetInSecondsHoldsOnBoth) {
+  Model model;
+  Region region({.max_overhead = 0.3});
+  const auto measured = second_step(model, region);
+  EXPECT_EQ(measured, predicted_peaks(region));
+  EXPECT_LE(region.plan().predicted_overhead_seconds, 0.3);
+}
+
+TEST_F(Devices, H18ThePlanNamesBothTheAcceleratorFirst) {
+  Model model(256);
+  Region region({.policy = "keep_all"});
+  second_step(model, region);
+  EXPECT_THAT(region.graph().devices, ElementsAre(kHostDevice.str(), "cpu"));
+  EXPECT_THAT(region.brief_report(), ::testing::HasSubstr("of plain) on cpu, overhead"));
+}
+
+TEST_F(Devices, H18WhatIsMadeOnOneDeviceIsAGraphOfOne) {
+  auto layer = nn::Linear(16, 16);
+  move_to_host_device(*layer);
+  const auto x = input();
+  Region region({.policy = "keep_all"});
+  region.run([&] { return layer->forward(x.to(kHostDevice)).exp().sin(); }).sum().backward();
+  EXPECT_THAT(region.graph().devices, IsEmpty());
+  EXPECT_THAT(region.plan().devices, IsEmpty());
+}
+
+}  // namespace
+}  // namespace gradrecomp::test
