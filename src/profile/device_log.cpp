@@ -85,14 +85,19 @@ void DeviceLog::follow_host() {
 void DeviceLog::add(const void* pointer, std::size_t bytes, bool freed, c10::Device device) {
   const bool by_recorder = std::this_thread::get_id() == recorder_;
   if (device.is_cpu() && (by_recorder || !follows_host_)) return;
-  const tape::Tape* last = tape::touched_last();
-  const bool on_our_threads = by_recorder || torch::autograd::get_current_graph_task_id() >= 0;
-  const bool is_ours = on_our_threads && (last == nullptr || last == tape_);
-  if (!is_ours && !freed) return;  // whoever frees it, it was ours if it was ever noted
+  // Whoever frees it, it was ours if it was ever noted. A thread that ends has no pass to ask for.
+  if (!freed && !is_ours(by_recorder)) return;
   const std::lock_guard lock(mutex_);
   if (reports_.size() == kMostReports) return;
   reports_.push_back(
       {pointer, device, static_cast<std::int64_t>(bytes), freed, tape::in_own_work(), by_recorder});
+}
+
+/// Whether what this thread allocates is the step's.
+bool DeviceLog::is_ours(bool by_recorder) const {
+  const tape::Tape* last = tape::touched_last();
+  const bool on_our_threads = by_recorder || torch::autograd::get_current_graph_task_id() >= 0;
+  return on_our_threads && (last == nullptr || last == tape_);
 }
 
 std::vector<DeviceReport> DeviceLog::take() {

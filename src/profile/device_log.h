@@ -59,6 +59,8 @@ class DeviceLog {
   std::vector<DeviceReport> take();
 
  private:
+  [[nodiscard]] bool is_ours(bool by_recorder) const;
+
   const tape::Tape* tape_;  // to compare with
   std::thread::id recorder_ = std::this_thread::get_id();
   std::atomic<bool> follows_host_ = false;

@@ -21,8 +21,8 @@ StepLog::~StepLog() = default;
 
 std::shared_ptr<StepLog> StepLog::begin(const std::shared_ptr<const Tape>& tape) {
   std::shared_ptr<StepLog> log(new StepLog(tape));
-  add_allocation_sink(log);
   log->device_log_ = DeviceLog::begin(tape.get());
+  add_allocation_sink(log);
   return log;
 }
 

@@ -3,6 +3,7 @@
 
 #include <algorithm>
 #include <cstdint>
+#include <filesystem>
 #include <limits>
 #include <random>
 #include <string>
@@ -18,6 +19,7 @@
 #include "support/expect_error.h"
 #include "support/step_builder.h"
 #include "support/two_devices.h"
+#include "text_file.h"
 
 namespace gradrecomp::plan {
 namespace {
@@ -235,6 +237,16 @@ TEST(Devices, PlanFileGivesBackPeaksOfEach) {
   EXPECT_EQ(parse_plan(plan_text({plan})).plan.devices, plan.devices);
   EXPECT_FALSE(
       contains(plan_text({make_plan(as_one(graph), {.max_overhead = 0.1})}), "\"devices\""));
+}
+
+TEST(Devices, FuzzingBeginsWithAStepOnTwo) {
+  const std::filesystem::path corpus = GRADRECOMP_FUZZ_CORPUS;
+  const auto graph = load_graph(corpus / "graph/two_devices.json");
+  EXPECT_EQ(graph_text(graph), read_file("the test", corpus / "graph/two_devices.json"));
+  EXPECT_EQ(num_devices(graph.graph), 2);
+  const auto plan = load_plan(corpus / "plan/two_devices.json");
+  EXPECT_EQ(plan_text(plan), read_file("the test", corpus / "plan/two_devices.json"));
+  EXPECT_EQ(predict(graph.graph, plan.plan).devices, plan.plan.devices);
 }
 
 TEST(Devices, ReportNamesEach) {

@@ -2,6 +2,7 @@
 #include <gmock/gmock.h>
 
 #include <algorithm>
+#include <random>
 #include <string>
 #include <vector>
 
@@ -16,7 +17,7 @@ namespace nn = torch::nn;
 using ::testing::ElementsAre;
 using ::testing::IsEmpty;
 
-class Devices : public LiveMemory {};
+class TwoDevices : public LiveMemory {};
 
 nn::Sequential device_layers(int num_layers) {
   nn::Sequential layers;
@@ -112,13 +113,15 @@ void expect_predicted_peaks(bool preallocate) {
   EXPECT_GT(num_replayed_ops, 0);
 }
 
-TEST_F(Devices, H18PredictedPeaksOfBothAreExactUnderEveryPolicy) { expect_predicted_peaks(true); }
+TEST_F(TwoDevices, H18PredictedPeaksOfBothAreExactUnderEveryPolicy) {
+  expect_predicted_peaks(true);
+}
 
-TEST_F(Devices, H18PredictedPeaksOfBothAreExactWithoutPreallocatedGradients) {
+TEST_F(TwoDevices, H18PredictedPeaksOfBothAreExactWithoutPreallocatedGradients) {
   expect_predicted_peaks(false);
 }
 
-TEST_F(Devices, H18StepsAreTheSame) {
+TEST_F(TwoDevices, H18StepsAreTheSame) {
   expect_same_step([](const Wrap& wrap) {
     Model model;
     for (int step = 0; step < 3; ++step) {
@@ -129,7 +132,7 @@ TEST_F(Devices, H18StepsAreTheSame) {
   });
 }
 
-TEST_F(Devices, H18PeakBudgetThatOnlyTheHostMissesHoldsOnBoth) {
+TEST_F(TwoDevices, H18PeakBudgetThatOnlyTheHostMissesHoldsOnBoth) {
   Model model(256);
   Region plain({.policy = "keep_all"});
   const auto plain_peak_bytes = second_step(model, plain);
@@ -144,12 +147,11 @@ TEST_F(Devices, H18PeakBudgetThatOnlyTheHostMissesHoldsOnBoth) {
   EXPECT_GT(region.last_step().num_replayed_ops, 0);
 }
 
-TEST_F(Devices, H18PeakBudgetThatBothMissHoldsOnBoth) {
+TEST_F(TwoDevices, H18PeakBudgetThatBothMissHoldsOnBoth) {
   Model model(64, 6);
   Region plain({.policy = "keep_all"});
   const auto plain_peak_bytes = second_step(model, plain);
   const std::int64_t bytes = *std::ranges::min_element(plain_peak_bytes) * 9 / 10;
-  std::cerr << plain_peak_bytes[0] << " " << plain_peak_bytes[1] << std::endl;
   Region region({.max_peak_bytes = bytes});
   const auto measured = second_step(model, region);
   EXPECT_TRUE(region.plan().feasible) << region.brief_report();
@@ -157,7 +159,7 @@ TEST_F(Devices, H18PeakBudgetThatBothMissHoldsOnBoth) {
   EXPECT_LE(*std::ranges::max_element(measured), bytes);
 }
 
-TEST_F(Devices, H18PeakBudgetThatNoPlanMeetsIsInfeasible) {
+TEST_F(TwoDevices, H18PeakBudgetThatNoPlanMeetsIsInfeasible) {
   Model model;
   Region region({.max_peak_bytes = 1});
   const auto measured = second_step(model, region);
@@ -165,7 +167,7 @@ TEST_F(Devices, H18PeakBudgetThatNoPlanMeetsIsInfeasible) {
   EXPECT_FALSE(region.plan().feasible);
 }
 
-TEST_F(Devices, H18OverheadOfBothIsWithinTheBudget) {
+TEST_F(TwoDevices, H18OverheadOfBothIsWithinTheBudget) {
   for (const double budget : {0.0, 0.05, 0.2}) {
     Model model;
     Region region({.max_overhead = budget, .cost = plan::CostModel::flops});
@@ -178,7 +180,7 @@ TEST_F(Devices, H18OverheadOfBothIsWithinTheBudget) {
   }
 }
 
-TEST_F(Devices, H18BudgetInSecondsHoldsOnBoth) {
+TEST_F(TwoDevices, H18BudgetInSecondsHoldsOnBoth) {
   Model model;
   Region region({.max_overhead = 0.3});
   const auto measured = second_step(model, region);
@@ -186,7 +188,103 @@ TEST_F(Devices, H18BudgetInSecondsHoldsOnBoth) {
   EXPECT_LE(region.plan().predicted_overhead_seconds, 0.3);
 }
 
-TEST_F(Devices, H18ThePlanNamesBothTheAcceleratorFirst) {
+/// Ops drawn on tensors of either device, which now and then move to the other.
+class RandomProgram {
+ public:
+  explicit RandomProgram(std::uint64_t seed) : seed_(seed) {
+    for (const c10::Device device : {c10::Device(c10::kCPU), kHostDevice}) {
+      weights_.push_back(torch::randn({16, 16}).div_(4).to(device).requires_grad_());
+      buffers_.push_back(torch::zeros({16}).to(device));
+    }
+  }
+
+  /// The step from the beginning, with gradients allocated.
+  void reset() {
+    torch::manual_seed(static_cast<std::int64_t>(seed_));
+    random_.seed(seed_);
+    for (auto& weight : weights_) weight.mutable_grad() = torch::zeros_like(weight);
+    for (auto& buffer : buffers_) buffer.zero_();
+  }
+
+  at::Tensor forward(const at::Tensor& input) {
+    Tensors pool{input};
+    for (int op = 0; op < kNumOps; ++op) {
+      if (op % 4 == 0) begin_stage("stage " + std::to_string(op));
+      pool.push_back(next(pool[below(pool.size())], pool[below(pool.size())]));
+      if (pool.size() > 5) pool.erase(pool.begin() + static_cast<std::ptrdiff_t>(below(3)));
+    }
+    at::Tensor sum = pool.back();
+    for (const at::Tensor& x : pool) sum = sum + x.to(sum.device());
+    return sum;
+  }
+
+  [[nodiscard]] Tensors gradients() const {
+    return {weights_[0].grad().clone(), weights_[1].grad().cpu().clone()};
+  }
+
+ private:
+  static constexpr int kNumOps = 16;
+
+  std::size_t below(std::size_t n) { return random_() % n; }
+
+  at::Tensor next(const at::Tensor& x, const at::Tensor& y) {
+    const std::size_t place = x.is_cpu() ? 0 : 1;
+    switch (below(8)) {
+      case 0:
+        return x.to(x.is_cpu() ? kHostDevice : c10::Device(c10::kCPU));
+      case 1:
+        return at::matmul(x, weights_[place]).tanh();
+      case 2:
+        return x.sin().add_(1);
+      case 3:
+        return x * y.to(x.device());
+      case 4:
+        return at::dropout(x, 0.4, true);
+      case 5:
+        return at::gelu(at::cat({x, y.to(x.device())})).slice(0, 0, x.size(0));
+      case 6: {
+        const at::Tensor sum = (x + buffers_[place]).sigmoid();
+        buffers_[place].add_(1);  // what a replay of the sum reads is cloned
+        return sum;
+      }
+      default:
+        return x.cos().relu_();
+    }
+  }
+
+  std::uint64_t seed_;
+  std::mt19937_64 random_;
+  Tensors weights_;
+  Tensors buffers_;
+};
+
+TEST_F(TwoDevices, H18PredictedPeaksOfRandomProgramsAreExact) {
+  int num_of_two = 0;
+  const auto x = torch::randn({24, 16});
+  for (std::uint64_t seed = 0; seed < 25; ++seed) {
+    RandomProgram program(seed);
+    program.reset();
+    program.forward(x).pow(2).sum().backward();
+    const auto plain = program.gradients();
+    for (const Options& options : every_policy()) {
+      Region region(options);
+      std::vector<std::int64_t> measured;
+      for (int step = 0; step < 2; ++step) {
+        program.reset();
+        measured =
+            peaks_of([&] { return region.run([&] { return program.forward(x); }).pow(2).sum(); });
+        expect_same_bits(plain, program.gradients());
+      }
+      if (!region.has_plan() || region.plan().devices.empty()) continue;
+      ++num_of_two;
+      EXPECT_EQ(measured, predicted_peaks(region)) << seed << ", " << region.brief_report();
+      EXPECT_TRUE(region.last_step().followed_plan);
+    }
+  }
+  EXPECT_GT(num_of_two, 100);
+}
+
+TEST_F(TwoDevices, H18ThePlanNamesBothTheAcceleratorFirst) {
   Model model(256);
   Region region({.policy = "keep_all"});
   second_step(model, region);
@@ -194,7 +292,7 @@ TEST_F(Devices, H18ThePlanNamesBothTheAcceleratorFirst) {
   EXPECT_THAT(region.brief_report(), ::testing::HasSubstr("of plain) on cpu, overhead"));
 }
 
-TEST_F(Devices, H18WhatIsMadeOnOneDeviceIsAGraphOfOne) {
+TEST_F(TwoDevices, H18WhatIsMadeOnOneDeviceIsAGraphOfOne) {
   auto layer = nn::Linear(16, 16);
   move_to_host_device(*layer);
   const auto x = input();
