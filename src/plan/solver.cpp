@@ -164,7 +164,7 @@ class Solver {
   Choice within_overhead(double max_overhead) {
     Search search(graph_, pricing_, verdicts_, replays_);
     if (replays_ == Replays::many) search.climb(max_overhead);
-    if (replays_ == Replays::once) search.climb_once();
+    if (replays_ == Replays::once) search.climb_once(max_overhead);
     const Candidate* best = search.front().least_peak(max_overhead);
     const bool feasible = best != nullptr;
     if (!feasible) best = search.front().least_total(kAnyPeak);
@@ -176,7 +176,7 @@ class Solver {
     const Candidate* best = search.front().least_total(max_peak_bytes);
     if (best == nullptr || best->total > 0) {
       if (replays_ == Replays::many) search.descend(max_peak_bytes);
-      if (replays_ == Replays::once) search.climb_once(max_peak_bytes);
+      if (replays_ == Replays::once) search.climb_once(kAnyOverhead, max_peak_bytes);
       best = search.front().least_total(max_peak_bytes);
     }
     const bool feasible = best != nullptr;
