@@ -22,8 +22,8 @@
 // A budget of overhead is given out in slices. Each goes to the device whose peak falls most by it,
 // and at last every device is planned once more with all that is left. No slice goes to a plan that
 // raises some device's peak above that of the plain step. A bound in bytes holds for each device:
-// those above it are planned anew until none is, or a few rounds have passed. Then each is planned
-// once more, around what the others have become, to replay less.
+// those above it are planned anew, from where everything is kept or else from the fixed policy that
+// is nearest to the bound, until none is, or a few rounds have passed.
 //
 // Plans made so replay nothing twice, as the sweeps of one device's plan would not outlast the next
 // one's. But often one device is all that the budget is about: the others hold next to nothing, or
@@ -34,7 +34,8 @@ namespace gradrecomp::plan {
 namespace {
 
 constexpr int kNumSlices = 3;
-constexpr int kNumRounds = 4;
+constexpr int kNumRounds = 2;
+constexpr Index kMaxEvery = 32;
 constexpr std::int64_t kLeastShare = 256;  // of all devices' peaks, below which one does not matter
 
 /// What to keep and what that does.
@@ -165,6 +166,7 @@ class DeviceSearch {
       for (Index d = 0; d < num(); ++d) try_device(best_, d, budget, next);
       best_ = std::move(next);
     }
+    for (const State& fixed : by_policies()) take_if_better(fixed, max_overhead, best_);
     for (Index d = 0; d < num(); ++d) {
       const State before = best_;
       try_device(before, d, max_overhead, best_);
@@ -176,30 +178,45 @@ class DeviceSearch {
   void try_device(const State& state, Index device, double budget, State& best) {
     Request request = request_;
     request.max_overhead = budget;
-    State next = replanned(state, device, request);
-    // A selection may force more replays than the budget admits.
-    const bool is_within = next.overhead <= std::max(budget, state.overhead);
-    if (is_within && is_low(next) && saves_more(next, best)) best = std::move(next);
+    take_if_better(replanned(state, device, request), std::max(budget, state.overhead), best);
+  }
+
+  void take_if_better(const State& next, double max_overhead, State& best) const {
+    const bool is_admitted = next.overhead <= max_overhead && is_low(next);
+    if (is_admitted && saves_more(next, best)) best = next;
+  }
+
+  /// What fixed policies keep.
+  std::vector<State> by_policies() {
+    std::vector<State> states;
+    for (const PolicyKind kind :
+         {PolicyKind::drop_all, PolicyKind::sqrt_n, PolicyKind::pointwise_only}) {
+      states.push_back(measured({decided(kept_set(graph_, {kind}))}));
+    }
+    const auto num_stages = static_cast<Index>(graph_.stages.size());
+    for (Index k = 1; k <= std::min(num_stages, kMaxEvery); ++k) {
+      states.push_back(measured({decided(kept_set(graph_, {PolicyKind::every_k, k}))}));
+    }
+    return states;
   }
 
   DeviceChoice within_peak(std::int64_t max_peak_bytes) {
-    State now = best_;
+    lower_from(best_, max_peak_bytes);
+    const auto fixed = by_policies();
+    if (best_.worst_bytes() > max_peak_bytes) {
+      lower_from(*std::ranges::min_element(fixed, is_nearer), max_peak_bytes);
+    }
+    return {best_.made, best_.worst_bytes() <= max_peak_bytes};
+  }
+
+  void lower_from(State now, std::int64_t max_peak_bytes) {
+    if (is_nearer(now, best_)) best_ = now;
     for (int round = 0; round < kNumRounds && best_.worst_bytes() > max_peak_bytes; ++round) {
       for (Index d = 0; d < num(); ++d) {
         if (now.peak_bytes[d] <= max_peak_bytes) continue;
         now = replanned(now, d, request_);
         if (is_nearer(now, best_)) best_ = now;
       }
-    }
-    const bool feasible = best_.worst_bytes() <= max_peak_bytes;
-    if (feasible) replay_less(max_peak_bytes);
-    return {best_.made, feasible};
-  }
-
-  void replay_less(std::int64_t max_peak_bytes) {
-    for (Index d = 0; d < num() && best_.total > 0; ++d) {
-      State next = replanned(best_, d, request_);
-      if (next.worst_bytes() <= max_peak_bytes && next.total < best_.total) best_ = std::move(next);
     }
   }
 
