@@ -381,12 +381,11 @@ void StepLog::add_values(const Tape& tape) {
   }
 }
 
-// What writes over a value shares its memory, so external values are where what overwrites them is.
+// What writes over a value shares its memory, so all of them are where any of them is known to be.
 plan::Index StepLog::memory_of_value(const Tape& tape, ValueId value) const {
-  const ValueId last = last_in_memory(tape, value);
-  for (const ValueId id : {value, last}) {
+  for (ValueId id = last_in_memory(tape, value); id >= 0; id = tape.values()[id].overwrites) {
     const auto place = static_cast<std::size_t>(id);
-    if (place < value_memories_.size() && value_memories_[place] >= 0) return value_memories_[id];
+    if (place < value_memories_.size() && value_memories_[place] >= 0) return value_memories_[place];
   }
   return 0;
 }
@@ -425,16 +424,21 @@ void StepLog::sort_by_device() {
   for (plan::Event& event : graph_.events) {
     if (event.kind == EventKind::outside) event.device = rank[event.device];
   }
-  for (std::size_t i = 0; i < graph_.ops.size(); ++i) {
-    auto& transient_bytes = transient_bytes_[i];
-    transient_bytes.resize(memories_.size(), 0);
-    graph_.ops[i].transient_bytes = transient_bytes[ranked.front()];
-    for (std::size_t d = 1; d < ranked.size(); ++d) {
-      graph_.ops[i].further_transient_bytes.push_back(transient_bytes[ranked[d]]);
-    }
-  }
+  add_transient_bytes(ranked);
   if (ranked.size() == 1) return;
   for (const plan::Index m : ranked) graph_.devices.push_back(memories_[m].device.str());
+}
+
+void StepLog::add_transient_bytes(const std::vector<plan::Index>& ranked) {
+  for (std::size_t i = 0; i < graph_.ops.size(); ++i) {
+    auto& bytes = transient_bytes_[i];
+    bytes.resize(memories_.size(), 0);  // some were seen only later
+    plan::Op& op = graph_.ops[i];
+    op.transient_bytes = bytes[ranked.front()];
+    for (std::size_t d = 1; d < ranked.size(); ++d) {
+      op.further_transient_bytes.push_back(bytes[ranked[d]]);
+    }
+  }
 }
 
 }  // namespace gradrecomp::profile

@@ -106,6 +106,7 @@ class GRADRECOMP_API StepLog final : public tape::Observer, public AllocationSin
   [[nodiscard]] plan::Index memory_of_value(const tape::Tape& tape, tape::ValueId value) const;
   [[nodiscard]] std::vector<plan::Index> memories_by_rank() const;
   void sort_by_device();
+  void add_transient_bytes(const std::vector<plan::Index>& ranked);
 
   // Several threads may run backward while the one that recorded goes on; recursive because a
   // look at a storage may be its last owner and free it.
