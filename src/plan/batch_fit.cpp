@@ -6,6 +6,7 @@
 #include <string>
 #include <utility>
 
+#include "devices.h"
 #include "error.h"
 
 namespace gradrecomp::plan {
@@ -36,6 +37,7 @@ void expect_same_value(Index v, const Value& small, const Value& large) {
   expect_same("must_keep" + of, small.must_keep, large.must_keep);
   expect_same("snapshot" + of, small.snapshot, large.snapshot);
   expect_same("saved" + of, small.saved, large.saved);
+  expect_same("device" + of, small.device, large.device);
 }
 
 void expect_same_op(std::size_t i, const Op& small, const Op& large) {
@@ -51,6 +53,10 @@ void expect_same_structure(const Graph& small, const Graph& large) {
   for (std::size_t s = 0; s < small.stages.size(); ++s) {
     expect_same("name of stage " + std::to_string(s), small.stages[s].name, large.stages[s].name);
   }
+  expect_same("num devices", num_devices(small), num_devices(large));
+  for (std::size_t d = 0; d < small.devices.size(); ++d) {
+    expect_same("device " + std::to_string(d), small.devices[d], large.devices[d]);
+  }
   const std::size_t num_ops = std::min(small.ops.size(), large.ops.size());
   for (std::size_t i = 0; i < num_ops; ++i) expect_same_op(i, small.ops[i], large.ops[i]);
   expect_same("num ops", small.ops.size(), large.ops.size());
@@ -60,15 +66,24 @@ void expect_same_structure(const Graph& small, const Graph& large) {
   }
 }
 
-/// A run of outside events as a single one.
-Event merged(const std::vector<Event>& events) {
+/// A run of outside events as a single one of `device`.
+Event merged(const std::vector<Event>& events, Index device) {
   Event sum;
+  sum.device = device;
   for (const Event& event : events) {
+    if (event.device != device) continue;
     sum.peak_bytes = std::max(sum.peak_bytes, sum.net_bytes + event.peak_bytes);
     sum.net_bytes += event.net_bytes;
     sum.peak_bytes = std::max(sum.peak_bytes, sum.net_bytes);
   }
   return sum;
+}
+
+/// A run of outside events as one of each device.
+std::vector<Event> merged_by_device(const std::vector<Event>& events, Index num_devices) {
+  std::vector<Event> sums;
+  for (Index device = 0; device < num_devices; ++device) sums.push_back(merged(events, device));
+  return sums;
 }
 
 /// Takes the outside events from position `t` on.
@@ -85,11 +100,11 @@ std::string described(const std::vector<Event>& events, std::size_t t) {
   return kNames[static_cast<int>(events[t].kind)] + std::string(" ") + std::to_string(events[t].id);
 }
 
-/// Pairs the events of two steps. Runs of outside events are merged where their number differs.
+/// Pairs the events of two steps. Runs of outside events are merged where they do not pair off.
 class Aligner {
  public:
-  Aligner(const std::vector<Event>& small, const std::vector<Event>& large)
-      : small_(small), large_(large) {}
+  Aligner(const std::vector<Event>& small, const std::vector<Event>& large, Index num_devices)
+      : small_(small), large_(large), num_devices_(num_devices) {}
 
   void run() {
     while (true) {
@@ -111,9 +126,9 @@ class Aligner {
   void pair_outside() {
     std::vector<Event> from_small = take_outside(small_, s_);
     std::vector<Event> from_large = take_outside(large_, l_);
-    if (from_small.size() != from_large.size()) {
-      from_small = {merged(from_small)};
-      from_large = {merged(from_large)};
+    if (!std::ranges::equal(from_small, from_large, {}, &Event::device, &Event::device)) {
+      from_small = merged_by_device(from_small, num_devices_);
+      from_large = merged_by_device(from_large, num_devices_);
     }
     small_events.insert(small_events.end(), from_small.begin(), from_small.end());
     large_events.insert(large_events.end(), from_large.begin(), from_large.end());
@@ -121,6 +136,7 @@ class Aligner {
 
   const std::vector<Event>& small_;
   const std::vector<Event>& large_;
+  Index num_devices_;
   std::size_t s_ = 0;
   std::size_t l_ = 0;
 };
@@ -140,7 +156,7 @@ BatchFit::BatchFit(const Graph& small, Index small_batch, const Graph& large, In
   validate(small);
   validate(large);
   expect_same_structure(small, large);
-  Aligner aligner(small.events, large.events);
+  Aligner aligner(small.events, large.events, num_devices(small));
   aligner.run();
   small_events_ = std::move(aligner.small_events);
   large_events_ = std::move(aligner.large_events);
@@ -208,6 +224,11 @@ void BatchFit::fit_op(std::size_t i, Index batch, Op& op) const {
   op.flops = line(small.flops, large.flops, batch);
   op.bytes_moved = line(small.bytes_moved, large.bytes_moved, batch);
   op.transient_bytes = bytes_line(small.transient_bytes, large.transient_bytes, batch);
+  op.further_transient_bytes.clear();
+  for (Index d = 1; d < num_devices(small_); ++d) {
+    op.further_transient_bytes.push_back(
+        bytes_line(transient_bytes(small, d), transient_bytes(large, d), batch));
+  }
 }
 
 /// The largest of the usual steps in which allocators hand out that all recorded bytes are made of.
@@ -215,7 +236,9 @@ void BatchFit::find_granularity() {
   std::int64_t bits = 0;
   for (const Graph* graph : {&small_, &large_}) {
     for (const Value& value : graph->values) bits |= value.bytes;
-    for (const Op& op : graph->ops) bits |= op.transient_bytes;
+    for (const Op& op : graph->ops) {
+      for (Index d = 0; d < num_devices(*graph); ++d) bits |= transient_bytes(op, d);
+    }
     for (const Event& event : graph->events) bits |= event.net_bytes | event.peak_bytes;
   }
   for (const std::int64_t step : {1, 64, 512}) {

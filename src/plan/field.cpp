@@ -75,6 +75,8 @@ Field Field::operator[](std::string_view member) const {
   return field;
 }
 
+bool Field::has(std::string_view member) const { return json_->contains(std::string(member)); }
+
 std::size_t Field::size() const {
   if (!json_->is_array()) refuse("a list");
   return json_->size();

@@ -34,6 +34,8 @@ class Field {
   /// Refuses an object with another set of members.
   void expect_members(const std::vector<std::string_view>& names) const;
   [[nodiscard]] Field operator[](std::string_view member) const;
+  /// Of an object: whether it has a member of that name.
+  [[nodiscard]] bool has(std::string_view member) const;
 
   void expect_size(std::size_t size) const;
   [[nodiscard]] std::size_t size() const;  ///< of a list

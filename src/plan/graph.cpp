@@ -22,6 +22,7 @@ class Validator {
 
   void run() {
     check_step();
+    check_devices();
     for (std::size_t v = 0; v < graph_.values.size(); ++v) check_value(static_cast<Index>(v));
     for (std::size_t i = 0; i < graph_.ops.size(); ++i) check_op(static_cast<Index>(i));
     for (std::size_t t = 0; t < graph_.events.size(); ++t) check_event(t);
@@ -70,8 +71,19 @@ class Validator {
     check_cost("step_flops", graph_.step_flops);
   }
 
+  /// One device needs no name, so that what a step on it is written as does not depend on it.
+  void check_devices() const {
+    if (graph_.devices.size() == 1) fail("num devices", 1, "0 or at least 2");
+  }
+
+  void check_device(const std::string& name, Index device) const {
+    if (device >= 0 && device < num_devices(graph_)) return;
+    fail(name, device, num_devices(graph_) == 1 ? "0, the only one" : "an index of devices");
+  }
+
   void check_value(Index v) {
     const Value& x = value(v);
+    check_device(of_value("device", v), x.device);
     if (x.bytes < 0) fail(of_value("bytes", v), x.bytes, "at least 0");
     check_bytes(of_value("bytes", v), x.bytes);
     if (x.producer < -1 || x.producer >= num_ops()) {
@@ -109,6 +121,9 @@ class Validator {
     if (value(x.overwrites).bytes != x.bytes) {
       fail(of_value("bytes", v), x.bytes, "those of the storage it overwrites");
     }
+    if (value(x.overwrites).device != x.device) {
+      fail(of_value("device", v), x.device, "that of the storage it overwrites");
+    }
     if (std::ranges::count(graph_.ops[x.producer].inputs, x.overwrites) != 1) {
       fail(of_value("overwrites", v), x.overwrites, "an input of its producer");
     }
@@ -124,13 +139,28 @@ class Validator {
     check_joining(i);
     check_cost(of_op("flops", i), op.flops);
     check_cost(of_op("bytes_moved", i), op.bytes_moved);
-    if (op.transient_bytes < 0) {
-      fail(of_op("transient_bytes", i), op.transient_bytes, "at least 0");
-    }
-    check_bytes(of_op("transient_bytes", i), op.transient_bytes);
+    check_transient_bytes(of_op("transient_bytes", i), op.transient_bytes);
+    check_further_transient_bytes(i);
     for (const Index v : op.inputs) check_input(i, v);
     for (const Index v : op.outputs) {
       if (!is_value(v) || value(v).producer != i) fail(of_op("output", i), v, "a value it makes");
+    }
+  }
+
+  void check_transient_bytes(const std::string& name, std::int64_t bytes) {
+    if (bytes < 0) fail(name, bytes, "at least 0");
+    check_bytes(name, bytes);
+  }
+
+  void check_further_transient_bytes(Index i) {
+    const auto& further = graph_.ops[i].further_transient_bytes;
+    const auto num_further = static_cast<std::size_t>(num_devices(graph_)) - 1;
+    if (!further.empty() && further.size() != num_further) {
+      fail(of_op("num further_transient_bytes", i), further.size(),
+           "0 or " + std::to_string(num_further) + ", one for each device but the main one");
+    }
+    for (const std::int64_t bytes : further) {
+      check_transient_bytes(of_op("further_transient_bytes", i), bytes);
     }
   }
 
@@ -145,9 +175,16 @@ class Validator {
     const bool has_one_output = op.outputs.size() == 1 && i > 0;
     const bool follows = has_one_output && graph_.ops[i - 1].outputs.size() == 1 &&
                          std::ranges::count(op.inputs, graph_.ops[i - 1].outputs.front()) == 1;
+    if (follows && is_elsewhere(op.outputs.front(), graph_.ops[i - 1].outputs.front())) {
+      fail(of_op("joins", i), true, "false as it makes its output on another device");
+    }
     if (!follows) {
       fail(of_op("joins", i), true, "false unless it makes one output of the only one before it");
     }
+  }
+
+  [[nodiscard]] bool is_elsewhere(Index v, Index u) const {
+    return is_value(v) && is_value(u) && value(v).device != value(u).device;
   }
 
   void check_input(Index i, Index v) const {
@@ -160,6 +197,10 @@ class Validator {
 
   void check_event(std::size_t t) {
     const Event& event = graph_.events[t];
+    check_device(of_event("device", t), event.device);
+    if (event.device != 0 && event.kind != EventKind::outside) {
+      fail(of_event("device", t), event.device, "0 as it is no outside memory");
+    }
     switch (event.kind) {
       case EventKind::run_op:
         if (sealed_ || event.id != next_op_++) fail(of_event("op", t), event.id, "the next op");

@@ -40,16 +40,25 @@ const std::vector<std::string_view>& op_columns() {
   return names;
 }
 
-// Columns repeat no member's name a row, and are what data frames are made from. A member more in
-// Value, Op or Event does not compile here, so that none is forgotten.
+const std::vector<std::string_view>& event_columns() {
+  static const std::vector<std::string_view> names{"kind", "id", "net_bytes", "peak_bytes"};
+  return names;
+}
 
-Json columns_of(const std::vector<Value>& values) {
+// Columns repeat no member's name a row, and are what data frames are made from. A member more in
+// Value, Op or Event does not compile here, so that none is forgotten. Where all is on one device,
+// the columns that tell devices apart are left out.
+constexpr std::string_view kDevice = "device";
+constexpr std::string_view kFurtherTransientBytes = "further_transient_bytes";
+
+Json columns_of(const std::vector<Value>& values, bool several_devices) {
   Json columns;
   for (const auto name : value_columns()) {
     columns[name] = Json::array();
   }
-  for (const auto& [bytes, producer, overwrites, overwritten_by, must_keep, snapshot, saved] :
-       values) {
+  if (several_devices) columns[kDevice] = Json::array();
+  for (const auto& [bytes, producer, overwrites, overwritten_by, must_keep, snapshot, saved,
+                    device] : values) {
     columns["bytes"].push_back(bytes);
     columns["producer"].push_back(producer);
     columns["overwrites"].push_back(overwrites);
@@ -57,18 +66,20 @@ Json columns_of(const std::vector<Value>& values) {
     columns["must_keep"].push_back(must_keep);
     columns["snapshot"].push_back(snapshot);
     columns["saved"].push_back(saved);
+    if (several_devices) columns[kDevice].push_back(device);
   }
   return columns;
 }
 
-Json columns_of(const std::vector<Op>& ops) {
+Json columns_of(const std::vector<Op>& ops, bool several_devices) {
   Json columns;
   for (const auto name : op_columns()) {
     columns[name] = Json::array();
   }
+  if (several_devices) columns[kFurtherTransientBytes] = Json::array();
   for (const auto& [name, stage, inputs, outputs, forward_seconds, replay_seconds, flops,
-                    bytes_moved, transient_bytes, is_part, by_kernel, joins, joined_seconds] :
-       ops) {
+                    bytes_moved, transient_bytes, further_transient_bytes, is_part, by_kernel,
+                    joins, joined_seconds] : ops) {
     columns["name"].push_back(name);
     columns["stage"].push_back(stage);
     columns["inputs"].push_back(inputs);
@@ -78,6 +89,7 @@ Json columns_of(const std::vector<Op>& ops) {
     columns["flops"].push_back(flops);
     columns["bytes_moved"].push_back(bytes_moved);
     columns["transient_bytes"].push_back(transient_bytes);
+    if (several_devices) columns[kFurtherTransientBytes].push_back(further_transient_bytes);
     columns["is_part"].push_back(is_part);
     columns["by_kernel"].push_back(by_kernel);
     columns["joins"].push_back(joins);
@@ -86,36 +98,44 @@ Json columns_of(const std::vector<Op>& ops) {
   return columns;
 }
 
-Json columns_of(const std::vector<Event>& events) {
+Json columns_of(const std::vector<Event>& events, bool several_devices) {
   Json columns;
-  for (const auto* name : {"kind", "id", "net_bytes", "peak_bytes"}) columns[name] = Json::array();
-  for (const auto& [kind, id, net_bytes, peak_bytes] : events) {
+  for (const auto name : event_columns()) columns[name] = Json::array();
+  if (several_devices) columns[kDevice] = Json::array();
+  for (const auto& [kind, id, net_bytes, peak_bytes, device] : events) {
     columns["kind"].push_back(event_names()[static_cast<std::size_t>(kind)]);
     columns["id"].push_back(id);
     columns["net_bytes"].push_back(net_bytes);
     columns["peak_bytes"].push_back(peak_bytes);
+    if (several_devices) columns[kDevice].push_back(device);
   }
   return columns;
 }
 
 Json document(const SavedGraph& saved) {
-  const auto& [stages, values, ops, events, step_seconds, step_flops, signature] = saved.graph;
+  const auto& [stages, values, ops, events, step_seconds, step_flops, signature, devices] =
+      saved.graph;
+  const bool several_devices = !devices.empty();
   Json names = Json::array();
   for (const auto& [name] : stages) names.push_back(name);
-  return {{"format", kFormat},
-          {"version", kVersion},
-          {"origin", json_of(saved.origin)},
-          {"signature", signature_text(signature)},
-          {"step_seconds", step_seconds},
-          {"step_flops", step_flops},
-          {"stages", names},
-          {"values", columns_of(values)},
-          {"ops", columns_of(ops)},
-          {"events", columns_of(events)}};
+  Json file = {{"format", kFormat},
+               {"version", kVersion},
+               {"origin", json_of(saved.origin)},
+               {"signature", signature_text(signature)},
+               {"step_seconds", step_seconds},
+               {"step_flops", step_flops},
+               {"stages", names},
+               {"values", columns_of(values, several_devices)},
+               {"ops", columns_of(ops, several_devices)},
+               {"events", columns_of(events, several_devices)}};
+  if (several_devices) file["devices"] = devices;
+  return file;
 }
 
-/// The number of rows of columns that have these names.
-std::size_t num_rows(const Field& columns, const std::vector<std::string_view>& names) {
+/// The number of rows of columns that have these names, and one more unless that is empty.
+std::size_t num_rows(const Field& columns, std::vector<std::string_view> names,
+                     std::string_view more) {
+  if (!more.empty()) names.push_back(more);
   columns.expect_members(names);
   const auto num = columns[names.front()].size();
   for (const auto name : names) columns[name].expect_size(num);
@@ -127,8 +147,9 @@ Index index_at(const Field& column, std::size_t row) {
   return column[row].index(-1, std::numeric_limits<Index>::max());
 }
 
-std::vector<Value> values_of(const Field& columns) {
-  std::vector<Value> values(num_rows(columns, value_columns()));
+std::vector<Value> values_of(const Field& columns, bool several_devices) {
+  const auto more = several_devices ? kDevice : "";
+  std::vector<Value> values(num_rows(columns, value_columns(), more));
   for (std::size_t row = 0; row < values.size(); ++row) {
     values[row] = {.bytes = columns["bytes"][row].whole(),
                    .producer = index_at(columns["producer"], row),
@@ -137,12 +158,20 @@ std::vector<Value> values_of(const Field& columns) {
                    .must_keep = columns["must_keep"][row].flag(),
                    .snapshot = columns["snapshot"][row].flag(),
                    .saved = columns["saved"][row].flag()};
+    if (several_devices) values[row].device = index_at(columns[kDevice], row);
   }
   return values;
 }
 
-std::vector<Op> ops_of(const Field& columns, Index num_values) {
-  std::vector<Op> ops(num_rows(columns, op_columns()));
+std::vector<std::int64_t> wholes_of(const Field& list) {
+  std::vector<std::int64_t> wholes;
+  for (std::size_t i = 0; i < list.size(); ++i) wholes.push_back(list[i].whole());
+  return wholes;
+}
+
+std::vector<Op> ops_of(const Field& columns, Index num_values, bool several_devices) {
+  const auto more = several_devices ? kFurtherTransientBytes : "";
+  std::vector<Op> ops(num_rows(columns, op_columns(), more));
   for (std::size_t row = 0; row < ops.size(); ++row) {
     ops[row] = {.name = columns["name"][row].text(),
                 .stage = index_at(columns["stage"], row),
@@ -157,19 +186,30 @@ std::vector<Op> ops_of(const Field& columns, Index num_values) {
                 .by_kernel = columns["by_kernel"][row].flag(),
                 .joins = columns["joins"][row].flag(),
                 .joined_seconds = columns["joined_seconds"][row].amount()};
+    if (several_devices) {
+      ops[row].further_transient_bytes = wholes_of(columns[kFurtherTransientBytes][row]);
+    }
   }
   return ops;
 }
 
-std::vector<Event> events_of(const Field& columns) {
-  std::vector<Event> events(num_rows(columns, {"kind", "id", "net_bytes", "peak_bytes"}));
+std::vector<Event> events_of(const Field& columns, bool several_devices) {
+  const auto more = several_devices ? kDevice : "";
+  std::vector<Event> events(num_rows(columns, event_columns(), more));
   for (std::size_t row = 0; row < events.size(); ++row) {
     events[row] = {.kind = static_cast<EventKind>(columns["kind"][row].choice(event_names())),
                    .id = index_at(columns["id"], row),
                    .net_bytes = columns["net_bytes"][row].whole(kAnyWhole),
                    .peak_bytes = columns["peak_bytes"][row].whole(kAnyWhole)};
+    if (several_devices) events[row].device = index_at(columns[kDevice], row);
   }
   return events;
+}
+
+std::vector<std::string> texts_of(const Field& list) {
+  std::vector<std::string> texts;
+  for (std::size_t i = 0; i < list.size(); ++i) texts.push_back(list[i].text());
+  return texts;
 }
 
 std::vector<Stage> stages_of(const Field& names) {
@@ -194,8 +234,12 @@ SavedGraph read_graph(const Source& source, std::string_view text) {
   const auto json = parse_json(source, text);
   const Field file(source, json);
   file.expect_format(kFormat, kVersion);
-  file.expect_members({"format", "version", "origin", "signature", "step_seconds", "step_flops",
-                       "stages", "values", "ops", "events"});
+  std::vector<std::string_view> members{"format",       "version",    "origin", "signature",
+                                        "step_seconds", "step_flops", "stages", "values",
+                                        "ops",          "events"};
+  const bool several_devices = file.has("devices");
+  if (several_devices) members.push_back("devices");
+  file.expect_members(members);
   SavedGraph saved;
   saved.origin = origin_of(file["origin"]);
   auto& graph = saved.graph;
@@ -203,9 +247,10 @@ SavedGraph read_graph(const Source& source, std::string_view text) {
   graph.step_seconds = file["step_seconds"].amount();
   graph.step_flops = file["step_flops"].amount();
   graph.stages = stages_of(file["stages"]);
-  graph.values = values_of(file["values"]);
-  graph.ops = ops_of(file["ops"], static_cast<Index>(graph.values.size()));
-  graph.events = events_of(file["events"]);
+  if (several_devices) graph.devices = texts_of(file["devices"]);
+  graph.values = values_of(file["values"], several_devices);
+  graph.ops = ops_of(file["ops"], static_cast<Index>(graph.values.size()), several_devices);
+  graph.events = events_of(file["events"], several_devices);
   validate_content(source, graph);
   return saved;
 }

@@ -5,6 +5,7 @@
 #include <iomanip>
 #include <sstream>
 
+#include "devices.h"
 #include "gradrecomp/plan/policies.h"
 #include "gradrecomp/plan/simulate.h"
 #include "pricing.h"
@@ -32,13 +33,27 @@ double share(std::int64_t part, std::int64_t whole) {
   return whole > 0 ? static_cast<double>(part) / static_cast<double>(whole) : 1.0;
 }
 
+std::string spelled_peak(std::int64_t bytes, std::int64_t plain_bytes) {
+  return spelled_bytes(bytes) + " (" + spelled_percent(share(bytes, plain_bytes)) + " of plain)";
+}
+
+std::string spelled_peaks(const Plan& plan) {
+  if (plan.devices.empty()) {
+    return spelled_peak(plan.predicted_peak_bytes, plan.predicted_plain_peak_bytes);
+  }
+  std::string text;
+  for (const auto& [device, bytes, plain_bytes] : plan.devices) {
+    text += (text.empty() ? "" : ", ") + spelled_peak(bytes, plain_bytes) + " on " + device;
+  }
+  return text;
+}
+
 }  // namespace
 
 std::string Plan::brief_report() const {
   std::ostringstream text;
-  text << policy << ": predicted peak " << spelled_bytes(predicted_peak_bytes) << " ("
-       << spelled_percent(share(predicted_peak_bytes, predicted_plain_peak_bytes))
-       << " of plain), overhead " << spelled_percent(predicted_overhead_seconds) << " in seconds, "
+  text << policy << ": predicted peak " << spelled_peaks(*this) << ", overhead "
+       << spelled_percent(predicted_overhead_seconds) << " in seconds, "
        << spelled_percent(predicted_overhead_flops) << " in FLOPs, " << num_replayed_ops
        << " replayed ops";
   if (!offloads.empty()) {
@@ -60,6 +75,7 @@ Plan predict(const Graph& graph, Plan plan) {
   const Simulation result = simulator.run(plan.keep, plan.sweeps, plan.offloads);
   plan.predicted_peak_bytes = result.peak_bytes;
   plan.predicted_plain_peak_bytes = simulator.run(keep_all(graph)).peak_bytes;
+  plan.devices = device_peaks(graph, plan);
   plan.predicted_overhead_seconds = pricing.seconds_ratio(result.replay_seconds);
   plan.predicted_overhead_flops = pricing.flops_ratio(result.replay_flops);
   plan.num_replayed_ops = result.num_replayed_ops;

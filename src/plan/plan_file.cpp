@@ -40,33 +40,45 @@ Json json_of_offloads(const std::vector<Offload>& offloads) {
   return list;
 }
 
+Json json_of_devices(const std::vector<DevicePeak>& devices) {
+  Json list = Json::array();
+  for (const auto& [device, peak_bytes, plain_peak_bytes] : devices) {
+    list.push_back(
+        {{"device", device}, {"peak_bytes", peak_bytes}, {"plain_peak_bytes", plain_peak_bytes}});
+  }
+  return list;
+}
+
 Json document(const SavedPlan& saved) {
   // A member more in Plan does not compile here, so that none is forgotten.
   const auto& [policy, keep, sweeps, offloads, signature, cost, feasible, peak_bytes,
-               plain_peak_bytes, overhead_seconds, overhead_flops, num_replayed_ops,
+               plain_peak_bytes, devices, overhead_seconds, overhead_flops, num_replayed_ops,
                offloaded_bytes, stall, proven_peak_bytes, proven_overhead, planning_seconds] =
       saved.plan;
   static_cast<void>(planning_seconds);  // of the run that planned, not of the plan
-  return {{"format", kFormat},
-          {"version", kVersion},
-          {"origin", json_of(saved.origin)},
-          {"signature", signature_text(signature)},
-          {"policy", policy},
-          {"cost", cost == CostModel::flops ? "flops" : "seconds"},
-          {"feasible", feasible},
-          {"predicted",
-           {{"peak_bytes", peak_bytes},
-            {"plain_peak_bytes", plain_peak_bytes},
-            {"overhead_seconds", json_of(overhead_seconds)},
-            {"overhead_flops", json_of(overhead_flops)},
-            {"num_replayed_ops", num_replayed_ops},
-            {"offloaded_bytes", offloaded_bytes},
-            {"stall", json_of(stall)}}},
-          {"proven", {{"peak_bytes", proven_peak_bytes}, {"overhead", json_of(proven_overhead)}}},
-          {"num_values", keep.size()},
-          {"kept", kept_values(keep)},
-          {"sweeps", json_of_sweeps(sweeps)},
-          {"offloads", json_of_offloads(offloads)}};
+  Json file = {
+      {"format", kFormat},
+      {"version", kVersion},
+      {"origin", json_of(saved.origin)},
+      {"signature", signature_text(signature)},
+      {"policy", policy},
+      {"cost", cost == CostModel::flops ? "flops" : "seconds"},
+      {"feasible", feasible},
+      {"predicted",
+       {{"peak_bytes", peak_bytes},
+        {"plain_peak_bytes", plain_peak_bytes},
+        {"overhead_seconds", json_of(overhead_seconds)},
+        {"overhead_flops", json_of(overhead_flops)},
+        {"num_replayed_ops", num_replayed_ops},
+        {"offloaded_bytes", offloaded_bytes},
+        {"stall", json_of(stall)}}},
+      {"proven", {{"peak_bytes", proven_peak_bytes}, {"overhead", json_of(proven_overhead)}}},
+      {"num_values", keep.size()},
+      {"kept", kept_values(keep)},
+      {"sweeps", json_of_sweeps(sweeps)},
+      {"offloads", json_of_offloads(offloads)}};
+  if (!devices.empty()) file["devices"] = json_of_devices(devices);
+  return file;
 }
 
 void read_predictions(const Field& file, Plan& plan) {
@@ -84,6 +96,15 @@ void read_predictions(const Field& file, Plan& plan) {
   proven.expect_members({"peak_bytes", "overhead"});
   plan.proven_peak_bytes = proven["peak_bytes"].whole();
   plan.proven_overhead = proven["overhead"].amount();
+}
+
+void read_devices(const Field& list, Plan& plan) {
+  for (std::size_t i = 0; i < list.size(); ++i) {
+    const auto device = list[i];
+    device.expect_members({"device", "peak_bytes", "plain_peak_bytes"});
+    plan.devices.push_back({device["device"].text(), device["peak_bytes"].whole(),
+                            device["plain_peak_bytes"].whole()});
+  }
 }
 
 void read_sweeps(const Field& list, Plan& plan) {
@@ -123,8 +144,11 @@ SavedPlan read_plan(const Source& source, std::string_view text) {
   const auto json = parse_json(source, text);
   const Field file(source, json);
   file.expect_format(kFormat, kVersion);
-  file.expect_members({"format", "version", "origin", "signature", "policy", "cost", "feasible",
-                       "predicted", "proven", "num_values", "kept", "sweeps", "offloads"});
+  std::vector<std::string_view> members{
+      "format",    "version", "origin",     "signature", "policy", "cost",    "feasible",
+      "predicted", "proven",  "num_values", "kept",      "sweeps", "offloads"};
+  if (file.has("devices")) members.push_back("devices");
+  file.expect_members(members);
   SavedPlan saved;
   saved.origin = origin_of(file["origin"]);
   saved.plan.signature = file["signature"].signature();
@@ -133,6 +157,7 @@ SavedPlan read_plan(const Source& source, std::string_view text) {
       file["cost"].choice({"seconds", "flops"}) == 1 ? CostModel::flops : CostModel::seconds;
   saved.plan.feasible = file["feasible"].flag();
   read_predictions(file, saved.plan);
+  if (file.has("devices")) read_devices(file["devices"], saved.plan);
   read_values(file, saved.plan);
   return saved;
 }

@@ -28,7 +28,6 @@ constexpr std::int64_t kLeastStep = 1000;
 constexpr std::array kRungs{0.0, 0.01, 0.02, 0.03, 0.05, 0.08, 0.12, 0.18, 0.25, 0.35};
 
 constexpr double kMostOnce = 0.5;  // a step's forward is less than half of it
-constexpr auto kAnyOverhead = std::numeric_limits<double>::infinity();
 constexpr double kNoOverhead = -1;
 
 }  // namespace
@@ -91,10 +90,10 @@ void Search::descend(std::int64_t max_peak_bytes) {
   if (!chain_.is_well_cut()) polish(kNoOverhead, kAnyOverhead);
 }
 
-void Search::climb_once() {
-  add_chain({kMostOnce, 0});
+void Search::climb_once(double max_overhead, std::int64_t max_peak_bytes) {
+  add_chain({kMostOnce, 0}, max_peak_bytes);
   // Where the menus are complete, a polish finds next to nothing.
-  if (!chain_.is_well_cut()) polish(kNoOverhead, kAnyOverhead);
+  if (!chain_.is_well_cut()) polish(kNoOverhead, max_overhead);
 }
 
 void Search::add_point(const ChainPoint& point) {

@@ -16,6 +16,9 @@ namespace gradrecomp::plan {
 /// budgets know all that smaller ones know; see Note [ Monotone budgets ] in search.cpp.
 class Search {
  public:
+  static constexpr auto kAnyPeak = std::numeric_limits<std::int64_t>::max();
+  static constexpr auto kAnyOverhead = std::numeric_limits<double>::infinity();
+
   Search(const Graph& graph, const Pricing& pricing, const std::vector<Verdict>& verdicts,
          Replays replays = Replays::many);
 
@@ -25,8 +28,9 @@ class Search {
   /// Looks for plans of at most this peak until cheaper ones are out of the question.
   void descend(std::int64_t max_peak_bytes);
 
-  /// Looks for all plans that replay no op twice.
-  void climb_once();
+  /// Looks for all plans that replay no op twice, or for those of at most this peak; where the
+  /// chain alone does not find the best, up to this overhead.
+  void climb_once(double max_overhead = kAnyOverhead, std::int64_t max_peak_bytes = kAnyPeak);
 
   /// Keeps what was replayed for nothing.
   Candidate spare(const Candidate& chosen, std::int64_t max_peak_bytes);
@@ -34,7 +38,6 @@ class Search {
   [[nodiscard]] const Front& front() const { return front_; }
 
  private:
-  static constexpr auto kAnyPeak = std::numeric_limits<std::int64_t>::max();
   struct Grade;
 
   void add_policies();

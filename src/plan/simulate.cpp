@@ -13,7 +13,8 @@
 // Storages. A value is one content of a storage. An in-place op ends the content it reads and
 // starts the next one in the same storage; handles refer to the last content only. A storage counts
 // once, from the op that allocates it, for as long as the program owns it, the tape holds it or a
-// replay has cached it. External values count nothing and never go away.
+// replay has cached it. External values count nothing and never go away. Memory of one device is
+// counted: what is on others has no bytes, and is made and let go all the same.
 //
 // Forward. An op needs its transient bytes above what is live; its fresh outputs stay. The tape
 // holds an output from its creation if the plan keeps it or nothing can make it again. A value
@@ -64,13 +65,20 @@ void clear(Timeline& timeline) {
   timeline.return_events.clear();
 }
 
+/// What of `bytes` is memory of the main device.
+std::int64_t on_main_device(std::int64_t bytes, Index device) { return device == 0 ? bytes : 0; }
+
 }  // namespace
 
 Simulator::Simulator(const Graph& graph) : events_(graph.events) {
   validate(graph);
+  for (Event& event : events_) {
+    event.net_bytes = on_main_device(event.net_bytes, event.device);
+    event.peak_bytes = on_main_device(event.peak_bytes, event.device);
+  }
   for (const Value& v : graph.values) {
-    values_.push_back(
-        {v.bytes, v.producer, v.overwrites, v.must_keep, v.snapshot, v.overwritten_by < 0});
+    values_.push_back({on_main_device(v.bytes, v.device), v.producer, v.overwrites, v.must_keep,
+                       v.snapshot, v.overwritten_by < 0});
   }
   for (const Op& op : graph.ops) {
     OpFacts facts{.transient_bytes = forward_transient_bytes(op),
@@ -87,7 +95,7 @@ Simulator::Simulator(const Graph& graph) : events_(graph.events) {
     facts.outputs_end = static_cast<Index>(op_outputs_.size());
     for (const Index v : op.outputs) {
       const bool fresh = graph.values[v].overwrites < 0;
-      facts.fresh_bytes += fresh ? graph.values[v].bytes : 0;
+      facts.fresh_bytes += fresh ? values_[v].bytes : 0;
       facts.in_place |= !fresh;
     }
     facts.replay_transient_bytes = op.by_kernel ? facts.fresh_bytes : op.transient_bytes;

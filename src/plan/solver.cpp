@@ -11,6 +11,8 @@
 #include <vector>
 
 #include "bound.h"
+#include "device_search.h"
+#include "devices.h"
 #include "error.h"
 #include "falling.h"
 #include "offload_search.h"
@@ -118,52 +120,68 @@ class Describer {
   std::int64_t plain_peak_bytes_ = 0;
 };
 
+/// What was chosen, and whether it meets the budget.
+struct Choice {
+  Candidate candidate;
+  bool feasible = true;
+};
+
+/// Chooses for one device.
 class Solver {
  public:
-  Solver(const Graph& graph, const Request& request, std::vector<Verdict> verdicts)
+  Solver(const Graph& graph, const Request& request, std::vector<Verdict> verdicts,
+         Replays replays = Replays::many)
       : graph_(graph),
         request_(request),
         policy_(requested_policy(request)),
         pricing_(graph, request.cost),
         verdicts_(std::move(verdicts)),
-        describer_(graph, pricing_, request.cost) {}
+        replays_(replays) {}
 
-  Plan solve() {
+  Choice choose() {
     if (policy_.kind == PolicyKind::max_overhead) return within_overhead(*request_.max_overhead);
     if (policy_.kind == PolicyKind::max_peak_bytes) return within_peak(*request_.max_peak_bytes);
-    FixedPlan fixed = fixed_plan(graph_, policy_);
     Polish polish(graph_, pricing_, verdicts_);
-    return describe(polish.evaluate(std::move(fixed.keep), std::move(fixed.sweeps)), true);
+    FixedPlan fixed = fixed_plan(graph_, policy_);
+    return {polish.evaluate(std::move(fixed.keep), std::move(fixed.sweeps))};
+  }
+
+  /// What becomes of a plan that was made elsewhere, verdicts enforced.
+  [[nodiscard]] Candidate evaluated(FixedPlan made) const {
+    Polish polish(graph_, pricing_, verdicts_);
+    return polish.evaluate(std::move(made.keep), std::move(made.sweeps));
+  }
+
+  [[nodiscard]] Plan described(const Choice& choice) const {
+    Describer describer(graph_, pricing_, request_.cost);
+    describer.bound().tighten(choice.candidate.overhead, kNumCuts);
+    Plan plan = describer.plan(choice.candidate, policy_);
+    plan.feasible = choice.feasible;
+    return plan;
   }
 
  private:
-  Plan within_overhead(double max_overhead) {
-    Search search(graph_, pricing_, verdicts_);
-    search.climb(max_overhead);
+  Choice within_overhead(double max_overhead) {
+    Search search(graph_, pricing_, verdicts_, replays_);
+    if (replays_ == Replays::many) search.climb(max_overhead);
+    if (replays_ == Replays::once) search.climb_once(max_overhead);
     const Candidate* best = search.front().least_peak(max_overhead);
     const bool feasible = best != nullptr;
     if (!feasible) best = search.front().least_total(kAnyPeak);
-    return describe(search.spare(*best, best->result.peak_bytes), feasible);
+    return {search.spare(*best, best->result.peak_bytes), feasible};
   }
 
-  Plan within_peak(std::int64_t max_peak_bytes) {
-    Search search(graph_, pricing_, verdicts_);
+  Choice within_peak(std::int64_t max_peak_bytes) {
+    Search search(graph_, pricing_, verdicts_, replays_);
     const Candidate* best = search.front().least_total(max_peak_bytes);
     if (best == nullptr || best->total > 0) {
-      search.descend(max_peak_bytes);
+      if (replays_ == Replays::many) search.descend(max_peak_bytes);
+      if (replays_ == Replays::once) search.climb_once(kAnyOverhead, max_peak_bytes);
       best = search.front().least_total(max_peak_bytes);
     }
     const bool feasible = best != nullptr;
     if (!feasible) best = search.front().least_peak(kAnyOverhead);
-    return describe(search.spare(*best, feasible ? max_peak_bytes : best->result.peak_bytes),
-                    feasible);
-  }
-
-  Plan describe(const Candidate& chosen, bool feasible) {
-    describer_.bound().tighten(chosen.overhead, kNumCuts);
-    Plan plan = describer_.plan(chosen, policy_);
-    plan.feasible = feasible;
-    return plan;
+    return {search.spare(*best, feasible ? max_peak_bytes : best->result.peak_bytes), feasible};
   }
 
   const Graph& graph_;
@@ -171,8 +189,44 @@ class Solver {
   Policy policy_;
   Pricing pricing_;
   std::vector<Verdict> verdicts_;
-  Describer describer_;
+  Replays replays_;
 };
+
+Plan solve(const Graph& graph, const Request& request, const std::vector<Verdict>& verdicts) {
+  Solver solver(graph, request, verdicts);
+  return solver.described(solver.choose());
+}
+
+/// The same for a graph of several devices. Described is what becomes of the main one.
+Plan solve_on_devices(const Graph& graph, const Request& request,
+                      const std::vector<Verdict>& verdicts) {
+  validate(graph);
+  const Policy policy = requested_policy(request);
+  const bool has_budget = request.max_overhead || request.max_peak_bytes;
+  const DeviceMaker make = [](const Graph& g, const Request& r, const std::vector<Verdict>& v,
+                              Replays replays) {
+    Candidate chosen = Solver(g, r, v, replays).choose().candidate;
+    return FixedPlan{std::move(chosen.keep), std::move(chosen.sweeps)};
+  };
+  DeviceChoice chosen;
+  if (has_budget) chosen = choose_on_devices(graph, request, verdicts, make);
+  if (!has_budget) chosen.made = fixed_plan(graph, policy);
+  const Graph main = on_device(graph, 0);
+  Solver solver(main, request, verdicts);
+  Plan plan = solver.described({solver.evaluated(std::move(chosen.made)), chosen.feasible});
+  plan.devices = device_peaks(graph, plan);
+  return plan;
+}
+
+/// Verdicts under which a plan for the main device keeps what is on others.
+std::vector<Verdict> keeping_elsewhere(const Graph& graph, std::vector<Verdict> verdicts) {
+  for (std::size_t v = 0; v < verdicts.size(); ++v) {
+    const Value& x = graph.values[v];
+    const bool is_open = verdicts[v] == Verdict::open && can_choose(x);
+    if (is_open && x.saved && x.device != 0) verdicts[v] = Verdict::keep;
+  }
+  return verdicts;
+}
 
 /// Front candidates that lower the peak, by rising overhead.
 std::vector<const Candidate*> pareto(const Front& front) {
@@ -189,22 +243,25 @@ std::vector<const Candidate*> pareto(const Front& front) {
 
 Plan make_plan(const Graph& graph, const Request& request) {
   const Stopwatch stopwatch;
-  const PlanMaker solve = [](const Graph& g, const Request& r, const std::vector<Verdict>& v) {
-    return Solver(g, r, v).solve();
-  };
   if (request.host_link) check_host_link(*request.host_link);
-  Plan plan = solve(graph, request, select(graph, request.selection));
+  const bool several_devices = num_devices(graph) > 1;
+  const auto verdicts = select(graph, request.selection);
+  Plan plan = several_devices ? solve_on_devices(graph, request, verdicts)
+                              : solve(graph, request, verdicts);
   const bool has_budget = request.max_overhead || request.max_peak_bytes;
-  if (request.host_link && has_budget) plan = with_offloads(graph, request, plan, solve);
+  if (request.host_link && has_budget && !several_devices)
+    plan = with_offloads(graph, request, plan, solve);
   plan.planning_seconds = stopwatch.seconds();
   return plan;
 }
 
-std::vector<Plan> make_front(const Graph& graph, const FrontRequest& request) {
+std::vector<Plan> make_front(const Graph& graph_of_all, const FrontRequest& request) {
   const Stopwatch stopwatch;
+  if (num_devices(graph_of_all) > 1) validate(graph_of_all);
+  const Graph graph = on_device(graph_of_all, 0);
   const Pricing pricing(graph, request.cost);
-  Search search(graph, pricing, select(graph, request.selection),
-                request.nested ? Replays::many : Replays::once);
+  const auto verdicts = keeping_elsewhere(graph_of_all, select(graph_of_all, request.selection));
+  Search search(graph, pricing, verdicts, request.nested ? Replays::many : Replays::once);
   if (request.nested) search.climb(kAnyOverhead);
   if (!request.nested) search.climb_once();
   Describer describer(graph, pricing, request.cost);
@@ -215,7 +272,10 @@ std::vector<Plan> make_front(const Graph& graph, const FrontRequest& request) {
   for (const Candidate* point : pareto(search.front())) {
     plans.push_back(describer.plan(*point, {PolicyKind::max_overhead}));
   }
-  for (Plan& plan : plans) plan.planning_seconds = stopwatch.seconds();
+  for (Plan& plan : plans) {
+    plan.devices = device_peaks(graph_of_all, plan);
+    plan.planning_seconds = stopwatch.seconds();
+  }
   return plans;
 }
 

@@ -49,7 +49,8 @@ void Transfers::time_events() {
   double left = forward;  // of forward, whose ops backward has not come to yet
   std::vector<std::uint8_t> demanded(graph_.values.size(), 0);
   for (std::size_t t = 0; t < graph_.events.size(); ++t) {
-    const auto& [kind, v, net_bytes, peak_bytes] = graph_.events[t];
+    const EventKind kind = graph_.events[t].kind;
+    const Index v = graph_.events[t].id;
     if (kind == EventKind::demand) {
       const Index op = std::max(last_reader[v], graph_.values[v].producer);
       if (op >= 0) left = std::min(left, op_ends_[op]);

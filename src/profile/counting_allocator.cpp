@@ -9,6 +9,7 @@
 #include <mutex>
 #include <vector>
 
+#include "device_log.h"
 #include "gradrecomp/profile/allocation_sink.h"
 
 namespace gradrecomp::profile {
@@ -82,6 +83,7 @@ void count(void* pointer, std::size_t bytes) {
   total_bytes += size;
   raise_cpu_peak(current_bytes += size);
   for_each_sink([&](AllocationSink& sink) { sink.allocated(pointer, bytes); });
+  report_host(pointer, bytes, false);
 }
 
 // Allocates from the allocator it found. DataPtr's get() == get_context(), as code that takes
@@ -119,6 +121,7 @@ void CountingAllocator::free(void* pointer) {
   std::memset(static_cast<char*>(pointer) - kUnit, 0, sizeof(header));
   current_bytes -= static_cast<std::int64_t>(header.bytes);
   for_each_sink([&](AllocationSink& sink) { sink.freed(pointer, header.bytes); });
+  report_host(pointer, header.bytes, true);
   installed->base_->raw_deallocate(static_cast<char*>(pointer) - header.front_bytes);
 }
 

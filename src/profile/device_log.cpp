@@ -29,13 +29,13 @@ Logs& logs() {
 constexpr std::size_t kMostReports = std::size_t{1} << 20;
 
 constinit std::atomic<int> num_logs{0};
+constinit std::atomic<int> num_logs_of_host{0};
 constinit std::atomic<void (*)()> begin_reports{nullptr};
 
-void report(const void* pointer, std::size_t bytes, bool freed) {
-  if (num_logs == 0) return;
+void report(const void* pointer, std::size_t bytes, bool freed, c10::Device device) {
   const std::lock_guard lock(logs().mutex);
   for (const auto& log : logs().all) {
-    if (const auto alive = log.lock()) alive->add(pointer, bytes, freed);
+    if (const auto alive = log.lock()) alive->add(pointer, bytes, freed, device);
   }
 }
 
@@ -49,11 +49,17 @@ void have_devices_report() {
 
 }  // namespace
 
-void report_allocated(const void* pointer, std::size_t bytes) noexcept {
-  report(pointer, bytes, false);
+void report_allocated(const void* pointer, std::size_t bytes, c10::Device device) noexcept {
+  if (num_logs > 0) report(pointer, bytes, false, device);
 }
 
-void report_freed(const void* pointer) noexcept { report(pointer, 0, true); }
+void report_freed(const void* pointer, c10::Device device) noexcept {
+  if (num_logs > 0) report(pointer, 0, true, device);
+}
+
+void report_host(const void* pointer, std::size_t bytes, bool freed) noexcept {
+  if (num_logs_of_host > 0) report(pointer, bytes, freed, c10::kCPU);
+}
 
 void register_device_reports(void (*begin)()) { begin_reports = begin; }
 
@@ -67,18 +73,31 @@ std::shared_ptr<DeviceLog> DeviceLog::begin(const tape::Tape* tape) {
 }
 
 DeviceLog::DeviceLog(const tape::Tape* tape) : tape_(tape) { ++num_logs; }
-DeviceLog::~DeviceLog() { --num_logs; }
+DeviceLog::~DeviceLog() {
+  --num_logs;
+  if (follows_host_) --num_logs_of_host;
+}
 
-void DeviceLog::add(const void* pointer, std::size_t bytes, bool freed) {
+void DeviceLog::follow_host() {
+  if (!follows_host_.exchange(true)) ++num_logs_of_host;
+}
+
+void DeviceLog::add(const void* pointer, std::size_t bytes, bool freed, c10::Device device) {
   const bool by_recorder = std::this_thread::get_id() == recorder_;
-  const tape::Tape* last = tape::touched_last();
-  const bool on_our_threads = by_recorder || torch::autograd::get_current_graph_task_id() >= 0;
-  const bool is_ours = on_our_threads && (last == nullptr || last == tape_);
-  if (!is_ours && !freed) return;  // whoever frees it, it was ours if it was ever noted
+  if (device.is_cpu() && (by_recorder || !follows_host_)) return;
+  // Whoever frees it, it was ours if it was ever noted. A thread that ends has no pass to ask for.
+  if (!freed && !is_ours(by_recorder)) return;
   const std::lock_guard lock(mutex_);
   if (reports_.size() == kMostReports) return;
   reports_.push_back(
-      {pointer, static_cast<std::int64_t>(bytes), freed, tape::in_own_work(), by_recorder});
+      {pointer, device, static_cast<std::int64_t>(bytes), freed, tape::in_own_work(), by_recorder});
+}
+
+/// Whether what this thread allocates is the step's.
+bool DeviceLog::is_ours(bool by_recorder) const {
+  const tape::Tape* last = tape::touched_last();
+  const bool on_our_threads = by_recorder || torch::autograd::get_current_graph_task_id() >= 0;
+  return on_our_threads && (last == nullptr || last == tape_);
 }
 
 std::vector<DeviceReport> DeviceLog::take() {

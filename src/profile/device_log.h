@@ -1,5 +1,8 @@
 #pragma once
 
+#include <c10/core/Device.h>
+
+#include <atomic>
 #include <cstdint>
 #include <memory>
 #include <mutex>
@@ -15,6 +18,7 @@ namespace gradrecomp::profile {
 /// What a device's allocator reported of one block.
 struct DeviceReport {
   const void* pointer = nullptr;
+  c10::Device device = c10::kCPU;
   std::int64_t bytes = 0;    ///< 0 if freed
   bool freed = false;        ///< else allocated
   bool own_work = false;     ///< by GradRecomp itself
@@ -33,6 +37,10 @@ struct DeviceReport {
 // and what any thread allocates that runs a backward pass. What other threads do to the device,
 // such as loading the next batch, is not the step's. Two models that train on one device at once
 // see each other in their first steps.
+//
+// That thread also takes host memory, as where a gradient goes back to the host. So once an op of
+// the step has run on a device, the counting allocator reports what other threads than the log's
+// own take of the host, by the same rule; what its own takes it sees at once.
 
 /// The reports of one step, until they are taken. Any number of threads.
 class DeviceLog {
@@ -44,15 +52,23 @@ class DeviceLog {
   DeviceLog(const DeviceLog&) = delete;
   DeviceLog& operator=(const DeviceLog&) = delete;
 
-  void add(const void* pointer, std::size_t bytes, bool freed);
+  void add(const void* pointer, std::size_t bytes, bool freed, c10::Device device);
+  /// From now on takes host memory of other threads, too.
+  void follow_host();
   /// What has been reported since the last call, in order.
   std::vector<DeviceReport> take();
 
  private:
+  [[nodiscard]] bool is_ours(bool by_recorder) const;
+
   const tape::Tape* tape_;  // to compare with
   std::thread::id recorder_ = std::this_thread::get_id();
+  std::atomic<bool> follows_host_ = false;
   std::mutex mutex_;
   std::vector<DeviceReport> reports_;
 };
+
+/// Tells the steps that are being profiled what this thread takes of the host, or gives back.
+void report_host(const void* pointer, std::size_t bytes, bool freed) noexcept;
 
 }  // namespace gradrecomp::profile

@@ -1,6 +1,7 @@
 #include "gradrecomp/profile/step_log.h"
 
 #include <algorithm>
+#include <utility>
 
 #include "device_log.h"
 #include "gradrecomp/profile/flops.h"
@@ -20,8 +21,8 @@ StepLog::~StepLog() = default;
 
 std::shared_ptr<StepLog> StepLog::begin(const std::shared_ptr<const Tape>& tape) {
   std::shared_ptr<StepLog> log(new StepLog(tape));
-  add_allocation_sink(log);
   log->device_log_ = DeviceLog::begin(tape.get());
+  add_allocation_sink(log);
   return log;
 }
 
@@ -60,10 +61,12 @@ ValueId last_in_memory(const Tape& tape, ValueId value) {
 }  // namespace
 
 void StepLog::flush() {
-  if (outside_.net_bytes != 0 || outside_.peak_bytes != 0) {
-    graph_.events.push_back({EventKind::outside, -1, outside_.net_bytes, outside_.peak_bytes});
+  for (std::size_t m = 0; m < memories_.size(); ++m) {
+    const Span outside = std::exchange(memories_[m].outside, {});
+    if (outside.net_bytes == 0 && outside.peak_bytes == 0) continue;
+    graph_.events.push_back({EventKind::outside, -1, outside.net_bytes, outside.peak_bytes,
+                             static_cast<plan::Index>(m)});
   }
-  outside_ = {};
 }
 
 void StepLog::mark(EventKind kind, ValueId id) {
@@ -74,7 +77,7 @@ void StepLog::mark(EventKind kind, ValueId id) {
 void StepLog::op_begins(const Tape& tape) {
   look_for_deaths(tape);
   flush();
-  inside_op_ = {};
+  for (Memory& memory : memories_) memory.inside_op = {};
   in_op_ = true;
   op_start_on_stream_ = stream_clock_->now();
   op_start_ = Clock::now();
@@ -86,13 +89,12 @@ void StepLog::op_ends(const Tape& tape, OpId first) {
   read_device_log();
   in_op_ = false;
   if (first < 0) {
-    outside_ = inside_op_;
+    for (Memory& memory : memories_) memory.outside = memory.inside_op;
   } else {
     const auto end = static_cast<OpId>(tape.ops().size());
     for (OpId id = first; id < end; ++id) add_op(tape, id, seconds);
-    Span remaining = inside_op_;
-    for (OpId id = first; id < end; ++id) adopt(tape, tape.ops()[id], remaining);
-    outside_.add(remaining.net_bytes);
+    for (OpId id = first; id < end; ++id) adopt(tape, tape.ops()[id], &Memory::inside_op);
+    for (Memory& memory : memories_) memory.outside.add(memory.inside_op.net_bytes);
   }
   for (const ValueId value : died_in_op_) mark(EventKind::death, value);
   died_in_op_.clear();
@@ -101,17 +103,23 @@ void StepLog::op_ends(const Tape& tape, OpId first) {
 void StepLog::took_in(const Tape& tape, OpId op) {
   read_device_log();
   note_device(tape, op);
-  inside_op_ = {};
-  adopt(tape, tape.ops()[op], outside_);  // where their memory was counted
+  for (Memory& memory : memories_) memory.inside_op = {};
+  adopt(tape, tape.ops()[op], &Memory::outside);  // where their memory was counted
   add_op(tape, op, 0);
 }
 
-// Whose memory counts: the host's, until an op runs on another device.
+// Backward of what runs on a device runs on a thread of autograd's, which takes host memory too.
 void StepLog::note_device(const Tape& tape, OpId op) {
   if (op < 0 || is_on_device_ || !tape.ops()[op].stream) return;
   is_on_device_ = true;
-  inside_op_ = outside_ = {};
-  blocks_.clear();
+  device_log_->follow_host();
+}
+
+plan::Index StepLog::memory_of(c10::Device device) {
+  const auto known = std::ranges::find(memories_, device, &Memory::device);
+  const auto place = static_cast<plan::Index>(known - memories_.begin());
+  if (known == memories_.end()) memories_.push_back({device});
+  return place;
 }
 
 void StepLog::add_op(const Tape& tape, OpId id, double seconds) {
@@ -128,23 +136,28 @@ void StepLog::add_op(const Tape& tape, OpId id, double seconds) {
   op.flops = flops.forward;
   graph_.step_flops += flops.forward + flops.backward;
   op.bytes_moved = bytes_moved_by(recorded, tape);
-  op.transient_bytes = inside_op_.peak_bytes;
+  auto& transient_bytes = transient_bytes_.emplace_back();
+  for (const Memory& memory : memories_) transient_bytes.push_back(memory.inside_op.peak_bytes);
   graph_.ops.push_back(std::move(op));
   mark(EventKind::run_op, id);
 }
 
 // Blocks that results live in are the simulator's; what else the op left behind is outside memory.
-void StepLog::adopt(const Tape& tape, const tape::Op& op, Span& remaining) {
+void StepLog::adopt(const Tape& tape, const tape::Op& op, Span Memory::*counted) {
   dead_.resize(tape.values().size(), 0);
+  value_memories_.resize(tape.values().size(), -1);
   for (const tape::Result& result : op.results) {
     const tape::Value& value = tape.values()[result.value];
+    const auto storage = value.owner.lock();
+    if (storage) value_memories_[result.value] = memory_of(storage->device());
     if (value.external) continue;
     watched_.push_back(result.value);
-    const auto storage = value.owner.lock();
     if (!storage) continue;
-    const auto block = blocks_.find(storage->data());
-    if (block == blocks_.end()) continue;
-    if (block->second.value < 0) remaining.net_bytes -= block->second.bytes;
+    Memory& memory = memories_[value_memories_[result.value]];
+    has_host_values_ |= memory.device.is_cpu();
+    const auto block = memory.blocks.find(storage->data());
+    if (block == memory.blocks.end()) continue;
+    if (block->second.value < 0) (memory.*counted).net_bytes -= block->second.bytes;
     block->second.value = result.value;
   }
 }
@@ -210,45 +223,47 @@ void StepLog::allocated(const void* pointer, std::size_t bytes) {
   // The tape's lock first, as whoever calls us from the tape holds it.
   const auto backward_waits = tape ? tape->lock() : std::unique_lock<std::recursive_mutex>();
   const auto lock = tape::lock_politely(mutex_);
-  if (finished_ || is_on_device_) return;
+  if (finished_) return;
+  read_device_log();  // what other threads did to the host before comes before
   // What the tape holds dies without a release of memory, so its death is seen only by looking.
-  if (!in_op_ && tape) look_for_deaths(*tape);
-  add_block(pointer, static_cast<std::int64_t>(bytes), in_op_);
+  const bool may_hold_values = !is_on_device_ || has_host_values_;
+  if (!in_op_ && tape && may_hold_values) look_for_deaths(*tape);
+  add_block(memories_.front(), pointer, static_cast<std::int64_t>(bytes), in_op_);
 }
 
 void StepLog::freed(const void* pointer, std::size_t /*bytes*/) {
   const auto lock = tape::lock_politely(mutex_);
-  if (finished_ || is_on_device_) return;
-  drop_block(pointer, tape::in_own_work(), in_op_);
+  if (finished_) return;
+  read_device_log();
+  drop_block(memories_.front(), pointer, tape::in_own_work(), in_op_);
 }
 
 void StepLog::read_device_log() {
   const auto lock = tape::lock_politely(mutex_);
   if (finished_) return;
-  const auto reports = device_log_->take();
-  if (!is_on_device_) return;
-  for (const DeviceReport& report : reports) {
+  for (const DeviceReport& report : device_log_->take()) {
     const bool in_op = in_op_ && report.by_recorder;
+    Memory& memory = memories_[memory_of(report.device)];
     if (report.freed) {
-      drop_block(report.pointer, report.own_work, in_op);
+      drop_block(memory, report.pointer, report.own_work, in_op);
     } else if (!report.own_work) {
-      add_block(report.pointer, report.bytes, in_op);
+      add_block(memory, report.pointer, report.bytes, in_op);
     }
   }
 }
 
-void StepLog::add_block(const void* pointer, std::int64_t bytes, bool in_op) {
-  blocks_[pointer] = {bytes, -1};
-  (in_op ? inside_op_ : outside_).add(bytes);
+void StepLog::add_block(Memory& memory, const void* pointer, std::int64_t bytes, bool in_op) {
+  memory.blocks[pointer] = {bytes, -1};
+  (in_op ? memory.inside_op : memory.outside).add(bytes);
 }
 
-void StepLog::drop_block(const void* pointer, bool own_work, bool in_op) {
-  const auto block = blocks_.find(pointer);
-  if (block == blocks_.end()) return;  // older than the step, or made by a replay
+void StepLog::drop_block(Memory& memory, const void* pointer, bool own_work, bool in_op) {
+  const auto block = memory.blocks.find(pointer);
+  if (block == memory.blocks.end()) return;  // older than the step, or made by a replay
   const auto [size, value] = block->second;
-  blocks_.erase(block);
+  memory.blocks.erase(block);
   if (value < 0) {
-    (in_op ? inside_op_ : outside_).add(-size);
+    (in_op ? memory.inside_op : memory.outside).add(-size);
   } else if (!own_work && !dead_[value]) {
     dead_[value] = 1;
     if (in_op) {
@@ -294,6 +309,7 @@ plan::Graph StepLog::finish(const Tape& tape, std::uint64_t signature) {
   resolve_versions(tape);
   add_ops(tape);
   add_values(tape);
+  sort_by_device();
   return std::move(graph_);
 }
 
@@ -354,14 +370,74 @@ void StepLog::add_values(const Tape& tape) {
     value.overwrites = recorded.overwrites;
     value.overwritten_by = recorded.overwritten_by;
     // External memory costs the step nothing, but a snapshot of it does.
-    const bool overwritten =
-        value.overwrites >= 0 || takes_over(tape, recorded.overwritten_by, id);
+    const bool overwritten = value.overwrites >= 0 || takes_over(tape, recorded.overwritten_by, id);
     value.bytes = recorded.external && !overwritten ? 0 : recorded.bytes;
     value.must_keep = recorded.must_keep && !recorded.lost;
     value.snapshot = recorded.snapshot;
+    value.device = memory_of_value(tape, id);
   }
   for (const plan::Event& event : graph_.events) {
     if (event.kind == EventKind::save) graph_.values[event.id].saved = true;
+  }
+}
+
+// What writes over a value shares its memory, so all of them are where any of them is known to be.
+plan::Index StepLog::memory_of_value(const Tape& tape, ValueId value) const {
+  for (ValueId id = last_in_memory(tape, value); id >= 0; id = tape.values()[id].overwrites) {
+    const auto place = static_cast<std::size_t>(id);
+    if (place < value_memories_.size() && value_memories_[place] >= 0) return value_memories_[place];
+  }
+  return 0;
+}
+
+// The accelerators, by the bytes that autograd saves there, before the host.
+std::vector<plan::Index> StepLog::memories_by_rank() const {
+  std::vector<std::int64_t> made(memories_.size(), 0);
+  std::vector<std::int64_t> saved(memories_.size(), 0);
+  for (const plan::Value& value : graph_.values) {
+    made[value.device] += value.bytes;
+    saved[value.device] += value.saved ? value.bytes : 0;
+  }
+  std::vector<plan::Index> ranked;
+  for (std::size_t m = 0; m < memories_.size(); ++m) {
+    if (made[m] > 0) ranked.push_back(static_cast<plan::Index>(m));
+  }
+  // Where nothing takes memory, a plan has none to save on any device.
+  if (ranked.empty()) ranked.push_back(is_on_device_ && memories_.size() > 1 ? 1 : 0);
+  std::ranges::stable_sort(ranked, [&](plan::Index a, plan::Index b) {
+    const bool a_is_host = memories_[a].device.is_cpu();
+    const bool b_is_host = memories_[b].device.is_cpu();
+    return a_is_host != b_is_host ? b_is_host : saved[a] > saved[b];
+  });
+  return ranked;
+}
+
+/// Leaves out memory of devices on which no op made anything, and ranks the others.
+void StepLog::sort_by_device() {
+  const auto ranked = memories_by_rank();
+  std::vector<plan::Index> rank(memories_.size(), -1);
+  for (std::size_t d = 0; d < ranked.size(); ++d) rank[ranked[d]] = static_cast<plan::Index>(d);
+  for (plan::Value& value : graph_.values) value.device = std::max(rank[value.device], 0);
+  std::erase_if(graph_.events, [&](const plan::Event& event) {
+    return rank[event.device] < 0 && event.kind == EventKind::outside;
+  });
+  for (plan::Event& event : graph_.events) {
+    if (event.kind == EventKind::outside) event.device = rank[event.device];
+  }
+  add_transient_bytes(ranked);
+  if (ranked.size() == 1) return;
+  for (const plan::Index m : ranked) graph_.devices.push_back(memories_[m].device.str());
+}
+
+void StepLog::add_transient_bytes(const std::vector<plan::Index>& ranked) {
+  for (std::size_t i = 0; i < graph_.ops.size(); ++i) {
+    auto& bytes = transient_bytes_[i];
+    bytes.resize(memories_.size(), 0);  // some were seen only later
+    plan::Op& op = graph_.ops[i];
+    op.transient_bytes = bytes[ranked.front()];
+    for (std::size_t d = 1; d < ranked.size(); ++d) {
+      op.further_transient_bytes.push_back(bytes[ranked[d]]);
+    }
   }
 }
 

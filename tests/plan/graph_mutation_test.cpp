@@ -14,6 +14,7 @@
 #include "gradrecomp/plan/simulate.h"
 #include "support/random_chain.h"
 #include "support/random_graph.h"
+#include "support/two_devices.h"
 
 namespace gradrecomp::plan {
 namespace {
@@ -126,6 +127,7 @@ class Mutation {
     change_index("producer" + of, value.producer);
     change_index("overwrites" + of, value.overwrites);
     change_index("overwritten_by" + of, value.overwritten_by);
+    change_index("device" + of, value.device);
   }
 
   void change_op(std::size_t i) {
@@ -136,6 +138,9 @@ class Mutation {
     flip("joins" + of, op.joins);
     change_bytes("transient_bytes" + of, op.transient_bytes);
     change_index("stage" + of, op.stage);
+    for (auto& bytes : op.further_transient_bytes) {
+      change_bytes("further_transient_bytes" + of, bytes);
+    }
     change_list("inputs" + of, op.inputs);
     change_list("outputs" + of, op.outputs);
     for (auto* cost : {&op.forward_seconds, &op.replay_seconds, &op.flops, &op.bytes_moved,
@@ -156,6 +161,7 @@ class Mutation {
     change_index("id" + of, event.id);
     change_bytes("net_bytes" + of, event.net_bytes);
     change_bytes("peak_bytes" + of, event.peak_bytes);
+    change_index("device" + of, event.device);
     change_order(t);
   }
 
@@ -199,6 +205,12 @@ TEST(GraphMutation, OfAnyGraphIsRefusedOrSimulated) {
   expect_refused_or_simulated([](std::uint64_t seed) {
     return testing::RandomGraph({.num_ops = 9, .in_place_chance = 50, .must_keep_chance = 20}, seed)
         .draw();
+  });
+}
+
+TEST(GraphMutation, OfAGraphOfTwoDevicesIsRefusedOrSimulated) {
+  expect_refused_or_simulated([](std::uint64_t seed) {
+    return testing::random_two_devices(seed, {.num_ops = 9, .in_place_chance = 50});
   });
 }
 

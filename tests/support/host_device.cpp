@@ -40,7 +40,7 @@ class HostDeviceAllocator final : public c10::DeviceAllocator {
     const std::lock_guard lock(mutex_);
     sizes_[pointer] = bytes;
     count(static_cast<std::int64_t>(bytes), 1);
-    profile::report_allocated(pointer, bytes);
+    profile::report_allocated(pointer, bytes, kHostDevice);
     return {pointer, pointer, &HostDeviceAllocator::free, kHostDevice};
   }
   c10::DeleterFnPtr raw_deleter() const override { return &HostDeviceAllocator::free; }
@@ -75,7 +75,7 @@ class HostDeviceAllocator final : public c10::DeviceAllocator {
     const std::lock_guard lock(mutex_);
     const auto entry = sizes_.find(pointer);
     count(static_cast<std::int64_t>(entry->second), -1);
-    profile::report_freed(pointer);
+    profile::report_freed(pointer, kHostDevice);
     sizes_.erase(entry);
     c10::free_cpu(pointer);
   }

@@ -20,9 +20,10 @@ struct Value {
   /// Value that took over its storage, and its memory, unless that was resized: then the other's
   /// `overwrites` is -1. Such a value cannot be kept.
   Index overwritten_by = -1;
-  bool must_keep = false;     ///< cannot be replayed, or its replay was found to differ
-  bool snapshot = false;      ///< cloned and held when overwritten, because its content is a source
-  bool saved = false;         ///< autograd takes at least one handle on it
+  bool must_keep = false;  ///< cannot be replayed, or its replay was found to differ
+  bool snapshot = false;   ///< cloned and held when overwritten, because its content is a source
+  bool saved = false;      ///< autograd takes at least one handle on it
+  Index device = 0;        ///< whose memory it is in; position in Graph::devices
   bool operator==(const Value&) const = default;
 };
 
@@ -36,8 +37,10 @@ struct Op {
   double replay_seconds = 0;  ///< measured by replaying it once
   double flops = 0;           ///< 1 multiply-add = 2; convolution, GEMM, attention and RNN only
   double bytes_moved = 0;     ///< tensor bytes read and written
-  std::int64_t transient_bytes =
-      0;                 ///< most bytes live inside it above its start, outputs included
+  /// Most bytes live inside it above its start, outputs included; of the main device.
+  std::int64_t transient_bytes = 0;
+  /// The same of devices 1, 2, ... of Graph::devices; empty: 0 on each.
+  std::vector<std::int64_t> further_transient_bytes = {};
   bool is_part = false;  ///< made by the call of the ops before it; in forward its bytes are theirs
   bool by_kernel = false;  ///< a replay is no such call, and needs no bytes but its outputs
   /// A replay writes the only output over the only one of the op right before it, where both are
@@ -74,6 +77,7 @@ struct Event {
   Index id = -1;
   std::int64_t net_bytes = 0;
   std::int64_t peak_bytes = 0;
+  Index device = 0;  ///< whose memory `outside` memory is; position in Graph::devices
   bool operator==(const Event&) const = default;
 };
 
@@ -91,7 +95,22 @@ struct Graph {
   double step_seconds = 0;      ///< plain step: forward + backward, without replays
   double step_flops = 0;        ///< plain step: forward + backward
   std::uint64_t signature = 0;  ///< hash of the op sequence (names, shapes, wiring)
+  /// Names of the devices that ops make values on, "cuda:0", the main one first; empty: just one.
+  std::vector<std::string> devices = {};
 };
+
+/// At least 1.
+inline Index num_devices(const Graph& graph) {
+  return graph.devices.empty() ? 1 : static_cast<Index>(graph.devices.size());
+}
+
+/// `graph` as one of a single device, on which values and memory of all others take no bytes.
+///
+/// Its ops, values and events are at the same positions, so that plans of the one are plans of the
+/// other, and the costs of replays are the same. What takes a graph without more being said counts
+/// bytes of the main device: on_device(graph, 0).
+/// Throws:  std::invalid_argument if there is no such device.
+GRADRECOMP_API Graph on_device(const Graph& graph, Index device);
 
 /// Checks indices, bytes, costs, the order of events and that no replay reads what is lost.
 /// Throws:  std::invalid_argument naming the first op, value or event at fault.

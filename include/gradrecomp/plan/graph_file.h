@@ -18,6 +18,9 @@ struct SavedGraph {
 
 /// Writes a profiled step as JSON, to be planned elsewhere: values, ops and events by columns.
 ///
+/// A step on several devices has their names in `devices`, and one more column each: `device` of
+/// values and events, `further_transient_bytes` of ops. A step on one device has none of these.
+///
 /// Guarantees: the same text for the same graph; load_graph() gives back every bit of it; a file
 ///             that is there already stays whole until the new one replaces it.
 /// Throws:     std::invalid_argument if no file can be there or validate(graph) throws;

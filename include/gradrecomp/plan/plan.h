@@ -30,6 +30,14 @@ struct Offload {
   bool operator==(const Offload&) const = default;
 };
 
+/// What a plan is predicted to do to the memory of one device.
+struct DevicePeak {
+  std::string device = {};  ///< its name, "cuda:0"
+  std::int64_t predicted_peak_bytes = 0;
+  std::int64_t predicted_plain_peak_bytes = 0;
+  bool operator==(const DevicePeak&) const = default;
+};
+
 /// Which values of one op sequence to keep, and what that is predicted to cost.
 struct GRADRECOMP_API Plan {
   std::string policy = {};  ///< what made it: "max_overhead", "keep_all", "every_2", ...
@@ -39,21 +47,24 @@ struct GRADRECOMP_API Plan {
   std::uint64_t signature = 0;         ///< of the op sequence it was made for
   CostModel cost = CostModel::seconds;
   bool feasible = true;  ///< false: no plan meets the bound; this is the nearest one
-  std::int64_t predicted_peak_bytes = 0;        ///< activation peak of the step under this plan
-  std::int64_t predicted_plain_peak_bytes = 0;  ///< activation peak of the plain step
-  double predicted_overhead_seconds = 0;        ///< ratio: replay seconds / plain step seconds
-  double predicted_overhead_flops = 0;          ///< ratio: replay FLOPs / plain step FLOPs
-  std::int64_t num_replayed_ops = 0;            ///< op replays per step, repeats counted
-  std::int64_t offloaded_bytes = 0;             ///< that go to host memory and back in a step
+  /// Activation peak of the step under this plan; of the main device where there are several.
+  std::int64_t predicted_peak_bytes = 0;
+  std::int64_t predicted_plain_peak_bytes = 0;  ///< the same of the plain step
+  /// Of a step on several devices both peaks of each, the main device first; else empty.
+  std::vector<DevicePeak> devices = {};
+  double predicted_overhead_seconds = 0;  ///< ratio: replay seconds / plain step seconds
+  double predicted_overhead_flops = 0;    ///< ratio: replay FLOPs / plain step FLOPs
+  std::int64_t num_replayed_ops = 0;      ///< op replays per step, repeats counted
+  std::int64_t offloaded_bytes = 0;       ///< that go to host memory and back in a step
   double predicted_stall = 0;  ///< ratio: seconds that wait for transfers / plain step seconds
-  /// No plan has a lower activation peak at this plan's overhead, in `cost`, or less. Of plans that
-  /// offload nothing is proven, and both are 0.
+  /// No plan has a lower activation peak (of the main device) at this plan's overhead, in `cost`,
+  /// or less. Of plans that offload nothing is proven, and both are 0.
   std::int64_t proven_peak_bytes = 0;
   /// No plan reaches this plan's peak, or a lower one, at less overhead, in `cost`.
   double proven_overhead = 0;
   double planning_seconds = 0;
 
-  /// One line: policy, predicted peak, its share of plain, both overheads.
+  /// One line: policy, predicted peak of each device, its share of plain, both overheads.
   [[nodiscard]] std::string brief_report() const;
 };
 

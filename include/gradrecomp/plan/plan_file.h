@@ -20,6 +20,8 @@ struct SavedPlan {
 ///
 ///   save_plan({region.plan(), {.description = "resnet50, batch 8"}}, "plan.json");
 ///
+/// Peaks of several devices are in `devices`; a plan for one device has no such member.
+///
 /// Guarantees: the same text for the same plan; load_plan() gives back every bit of it; a file that
 ///             is there already stays whole until the new one replaces it.
 /// Throws:     std::invalid_argument if no file can be there, or load_plan() would refuse it;

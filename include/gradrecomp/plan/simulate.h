@@ -10,7 +10,7 @@
 
 namespace gradrecomp::plan {
 
-/// What one step does under a kept set and the sweeps of a plan.
+/// What one step does under a kept set and the sweeps of a plan; bytes are of the main device.
 struct Simulation {
   std::int64_t peak_bytes = 0;  ///< highest live activation bytes above the step's start
   std::int64_t seal_bytes = 0;  ///< live when the forward pass of the region has ended
@@ -35,6 +35,7 @@ struct Timeline {
 
 /// Replays the event log of one graph under many kept sets, reusing its compiled form.
 ///
+/// Counts memory of the main device; pass on_device(graph, d) for that of another.
 /// Mimics the replay engine exactly; see Note [ The executor's rule ] in simulate.cpp.
 /// Threads:    one object serves one thread at a time; it does not refer to the graph it came from.
 /// Complexity: a run takes O(ops + events + replayed ops + their inputs).

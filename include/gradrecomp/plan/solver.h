@@ -15,11 +15,12 @@ namespace gradrecomp::plan {
 
 /// What a plan is asked for: one budget, or one fixed policy.
 struct Request {
-  /// Least peak whose replays cost at most this ratio of the plain step; 0.05 is a good start.
+  /// Least peak whose replays cost at most this ratio of the plain step; 0.05 is a good start. On
+  /// several devices the replays of all together, and the peaks of all summed up.
   /// Under CostModel::flops even 0 saves much, as normalisations and activations count nothing
   /// there.
   std::optional<double> max_overhead = std::nullopt;
-  /// Least overhead whose activation peak is at most this.
+  /// Least overhead whose activation peak is at most this, on each device.
   std::optional<std::int64_t> max_peak_bytes = std::nullopt;
   /// What max_overhead counts, and what is kept low under max_peak_bytes.
   CostModel cost = CostModel::seconds;
@@ -28,7 +29,8 @@ struct Request {
   /// Values decided beforehand, under every policy.
   Selection selection = {};
   /// What kept values may go to host memory by, where a budget is set; none: they may not. Seconds
-  /// that wait for it count as overhead in seconds; a budget in FLOPs admits none.
+  /// that wait for it count as overhead in seconds; a budget in FLOPs admits none. On several
+  /// devices nothing goes there.
   std::optional<HostLink> host_link = std::nullopt;
   bool operator==(const Request&) const = default;
 };
@@ -37,11 +39,16 @@ struct Request {
 /// the chain they form, then a local search on the simulator.
 ///
 /// Every plan carries a proof of how good it is: Plan::proven_peak_bytes and proven_overhead.
+/// On several devices one is planned after the other, nothing is replayed twice unless the budget
+/// is about one of them only, and the proof is of the main device.
+///
 /// An unreachable max_peak_bytes is no error: the plan is that of the least peak found, with
 /// `feasible` false. So is max_overhead where a selection forces dearer replays.
-/// Guarantees: the simulated overhead, or peak, is within the budget unless `feasible` is false; a
-///             larger max_overhead never gives a higher peak; never worse than a fixed policy that
-///             the budget admits (every_k up to k = 32); deterministic.
+/// Guarantees: the simulated overhead, or peak, is within the budget unless `feasible` is false; on
+///             one device a larger max_overhead never gives a higher peak; on several it gives none
+///             a higher peak than the plain step has, unless a selection forces it; never worse
+///             than a fixed policy that the budget admits, every_k up to k = 32 included (on
+///             several devices: by the sum of peaks, of those that raise none); deterministic.
 /// Complexity: about 0.1 s for 800 ops at 5% overhead, 0.7 s where every plan is looked at.
 /// Threads:    safe to call from several threads.
 /// Throws:     std::invalid_argument if the graph, the selection or the budget is not valid.
@@ -62,6 +69,7 @@ struct FrontRequest {
 
 /// The plans that no other one found beats in both predicted peak and overhead, by rising overhead.
 ///
+/// Of several devices it is the front of the main one; all that is saved on others is kept.
 /// Guarantees: peaks fall strictly; deterministic.
 /// Throws:     std::invalid_argument if the graph or the selection is not valid.
 GRADRECOMP_API std::vector<Plan> make_front(const Graph& graph, const FrontRequest& request);

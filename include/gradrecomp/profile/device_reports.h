@@ -1,5 +1,7 @@
 #pragma once
 
+#include <c10/core/Device.h>
+
 #include <cstddef>
 
 #include "gradrecomp/export.h"
@@ -10,8 +12,9 @@ namespace gradrecomp::profile {
 ///
 /// Call them on the thread that asked the allocator. They take no lock but their own, for no longer
 /// than it takes to note the call, so an allocator may call them while it holds its locks.
-GRADRECOMP_API void report_allocated(const void* pointer, std::size_t bytes) noexcept;
-GRADRECOMP_API void report_freed(const void* pointer) noexcept;
+GRADRECOMP_API void report_allocated(const void* pointer, std::size_t bytes,
+                                     c10::Device device) noexcept;
+GRADRECOMP_API void report_freed(const void* pointer, c10::Device device) noexcept;
 
 /// Makes `begin` what is called before a step is profiled in a program that uses CUDA, to have
 /// CUDA's allocator report from then on. A library calls it when it is loaded.

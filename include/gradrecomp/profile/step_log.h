@@ -1,5 +1,7 @@
 #pragma once
 
+#include <c10/core/Device.h>
+
 #include <chrono>
 #include <memory>
 #include <mutex>
@@ -21,7 +23,8 @@ class StreamClock;
 /// Logs one profiled step, forward and backward, and turns it into the planner's graph.
 ///
 /// What the program allocates besides the tape's values does not depend on the plan, so it is
-/// logged once, between the marks of ops, unpacks and releases. See docs/design/profile.md.
+/// logged once, between the marks of ops, unpacks and releases. Memory of each device on which ops
+/// make values is told apart. See docs/design/profile.md.
 /// Threads:  any number once the tape is sealed; before that the one that records.
 class GRADRECOMP_API StepLog final : public tape::Observer, public AllocationSink {
  public:
@@ -69,6 +72,12 @@ class GRADRECOMP_API StepLog final : public tape::Observer, public AllocationSin
     std::int64_t peak_bytes = 0;
     void add(std::int64_t bytes);
   };
+  struct Memory {
+    c10::Device device;
+    std::unordered_map<const void*, Block> blocks = {};
+    Span outside = {};
+    Span inside_op = {};
+  };
 
   /// Where a stream was when something began and when it ended; -1: on no stream.
   struct OnStream {
@@ -84,15 +93,20 @@ class GRADRECOMP_API StepLog final : public tape::Observer, public AllocationSin
   void add_backward_time();
   void note_device(const tape::Tape& tape, tape::OpId op);
   void read_device_log();
-  void add_block(const void* pointer, std::int64_t bytes, bool in_op);
-  void drop_block(const void* pointer, bool own_work, bool in_op);
-  void adopt(const tape::Tape& tape, const tape::Op& op, Span& remaining);
+  plan::Index memory_of(c10::Device device);
+  static void add_block(Memory& memory, const void* pointer, std::int64_t bytes, bool in_op);
+  void drop_block(Memory& memory, const void* pointer, bool own_work, bool in_op);
+  void adopt(const tape::Tape& tape, const tape::Op& op, Span Memory::*counted);
   void time_streams();
   double seconds_on_stream(const OnStream& span);
   double replay_seconds_on_stream();
   void resolve_versions(const tape::Tape& tape);
   void add_ops(const tape::Tape& tape);
   void add_values(const tape::Tape& tape);
+  [[nodiscard]] plan::Index memory_of_value(const tape::Tape& tape, tape::ValueId value) const;
+  [[nodiscard]] std::vector<plan::Index> memories_by_rank() const;
+  void sort_by_device();
+  void add_transient_bytes(const std::vector<plan::Index>& ranked);
 
   // Several threads may run backward while the one that recorded goes on; recursive because a
   // look at a storage may be its last owner and free it.
@@ -100,14 +114,15 @@ class GRADRECOMP_API StepLog final : public tape::Observer, public AllocationSin
   plan::Graph graph_;
   std::weak_ptr<const tape::Tape> tape_;
   const tape::Tape* const tape_address_;
-  std::unordered_map<const void*, Block> blocks_;
+  std::vector<Memory> memories_{{c10::kCPU}};  ///< what is told apart by position until it ends
   std::vector<tape::ValueId> watched_;
   std::vector<std::uint8_t> dead_;
-  Span outside_;
-  Span inside_op_;
+  std::vector<plan::Index> value_memories_;                 ///< of each value, as far as known
+  std::vector<std::vector<std::int64_t>> transient_bytes_;  ///< of each op, by memory
   std::vector<tape::ValueId> died_in_op_;
   std::shared_ptr<DeviceLog> device_log_;
-  bool is_on_device_ = false;  ///< it is a device whose memory counts, not the host's
+  bool is_on_device_ = false;     ///< some op ran on another device than the host
+  bool has_host_values_ = false;  ///< some op made a value in the host's memory
   bool in_op_ = false;
   bool finished_ = false;
   std::unique_ptr<StreamClock> stream_clock_;

@@ -23,11 +23,12 @@ enum class Verify : std::uint8_t {
 
 /// What a region may spend, and how it is watched. Give one budget or one policy.
 struct Options {
-  /// Largest extra cost of a step, as a ratio to the plain step (forward + backward).
+  /// Largest extra cost of a step on all its devices, as a ratio to the plain step (forward +
+  /// backward).
   /// The default question where nothing else is given, with 0.05.
   std::optional<double> max_overhead = {};
-  /// Highest activation bytes of a step. A bound nobody can meet gives the plan with the least
-  /// peak, with Plan::feasible false.
+  /// Highest activation bytes of a step, on each of its devices. A bound nobody can meet gives the
+  /// plan with the least peak, with Plan::feasible false.
   std::optional<std::int64_t> max_peak_bytes = {};
   /// What `max_overhead` counts: measured seconds, or FLOPs, which do not depend on the machine but
   /// are blind to pointwise work.
@@ -47,6 +48,7 @@ struct Options {
   /// Let kept values go to host memory between forward and backward where that costs less than
   /// replays, in pinned memory and beside the device's work. Under a budget only; how fast the
   /// host is gets measured once. On the CPU, where it only moves bytes out of the count, for tests.
+  /// Not where a region makes values on several devices.
   bool offload = false;
   Verify verify = Verify::first_step;
   /// How much is compared of what replays read and the program still holds, such as weights and

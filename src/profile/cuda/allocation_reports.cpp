@@ -15,8 +15,9 @@ using c10::cuda::CUDACachingAllocator::TraceEntry;
 
 void report(const TraceEntry& entry) {
   const auto* pointer = reinterpret_cast<const void*>(entry.addr_);
-  if (entry.action_ == TraceEntry::ALLOC) report_allocated(pointer, entry.size_);
-  if (entry.action_ == TraceEntry::FREE_REQUESTED) report_freed(pointer);
+  const c10::Device device(c10::kCUDA, entry.device_);
+  if (entry.action_ == TraceEntry::ALLOC) report_allocated(pointer, entry.size_, device);
+  if (entry.action_ == TraceEntry::FREE_REQUESTED) report_freed(pointer, device);
 }
 
 // What is registered for CUDA is always a CUDAAllocator. It is only asked through its virtual
