@@ -31,7 +31,10 @@ function(gradrecomp_library target name)
   set_target_properties(${target} PROPERTIES OUTPUT_NAME ${name})
   get_target_property(type ${target} TYPE)
   if(type STREQUAL "STATIC_LIBRARY")
-    target_compile_definitions(${target} INTERFACE GRADRECOMP_STATIC)
+    # For programs that use it, not for our other libraries: tests link shared ones from their objects.
+    set_target_properties(${target} PROPERTIES GRADRECOMP_OWN_LIBRARY ON)
+    target_compile_definitions(${target} INTERFACE
+      "$<$<NOT:$<BOOL:$<TARGET_PROPERTY:GRADRECOMP_OWN_LIBRARY>>>:GRADRECOMP_STATIC>")
     target_link_options(${target} INTERFACE
       "LINKER:--exclude-libs,${CMAKE_STATIC_LIBRARY_PREFIX}${name}${CMAKE_STATIC_LIBRARY_SUFFIX}")
   endif()
