@@ -6,6 +6,11 @@
 
 namespace gradrecomp::plan {
 
+/// Whether a plan may keep or drop `v`.
+inline bool can_choose(const Value& v) {
+  return v.producer >= 0 && v.overwritten_by < 0 && !v.must_keep;
+}
+
 /// Bytes of all that autograd saves.
 inline std::int64_t saved_bytes(const Graph& graph) {
   std::int64_t bytes = 0;

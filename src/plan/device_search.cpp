@@ -6,6 +6,7 @@
 #include <functional>
 #include <utility>
 
+#include "choices.h"
 #include "closure.h"
 #include "devices.h"
 #include "gradrecomp/plan/simulate.h"

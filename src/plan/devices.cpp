@@ -15,8 +15,6 @@ std::int64_t transient_bytes(const Op& op, Index device) {
   return place < op.further_transient_bytes.size() ? op.further_transient_bytes[place] : 0;
 }
 
-bool can_choose(const Value& v) { return v.producer >= 0 && v.overwritten_by < 0 && !v.must_keep; }
-
 Graph on_device(const Graph& graph, Index device) {
   if (device < 0 || device >= num_devices(graph)) {
     raise({"on_device", "device", spelled(device),

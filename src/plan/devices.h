@@ -11,9 +11,6 @@ namespace gradrecomp::plan {
 /// Most bytes that `op` takes of one device.
 std::int64_t transient_bytes(const Op& op, Index device);
 
-/// Whether a plan may keep or drop `v`.
-bool can_choose(const Value& v);
-
 /// What `plan` does to the memory of each device of `graph`; empty if there is just one.
 std::vector<DevicePeak> device_peaks(const Graph& graph, const Plan& plan);
 

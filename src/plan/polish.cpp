@@ -23,8 +23,7 @@ Polish::Polish(const Graph& graph, const Pricing& pricing, std::vector<Verdict> 
   const std::int64_t least_bytes = tiny_bytes(graph);
   for (std::size_t v = 0; v < graph.values.size(); ++v) {
     const Value& x = graph.values[v];
-    const bool can_choose = x.producer >= 0 && x.overwritten_by < 0 && !x.must_keep;
-    if (!can_choose || verdicts_[v] != Verdict::open || x.bytes < least_bytes) continue;
+    if (!can_choose(x) || verdicts_[v] != Verdict::open || x.bytes < least_bytes) continue;
     open_.push_back(static_cast<Index>(v));
   }
 }

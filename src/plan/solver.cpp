@@ -11,6 +11,7 @@
 #include <vector>
 
 #include "bound.h"
+#include "choices.h"
 #include "device_search.h"
 #include "devices.h"
 #include "error.h"

@@ -10,6 +10,7 @@ import torch
 
 import regions
 from regions import assert_same_in_every_mode, gradient_of, steps_of
+from square import Square
 
 LIBRARY = torch.library.Library("gradrecomp_test", "DEF")
 LIBRARY.define("below(Tensor x) -> Tensor")
@@ -45,17 +46,6 @@ slow_exp.register_autograd(
 @torch.library.custom_op("gradrecomp_test::add_one_", mutates_args=("x",))
 def add_one_(x: torch.Tensor) -> None:
     x.add_(1)
-
-
-class Square(torch.autograd.Function):
-    @staticmethod
-    def forward(context, x):
-        context.save_for_backward(x)
-        return x * x
-
-    @staticmethod
-    def backward(context, gradient):
-        return 2 * gradient * context.saved_tensors[0]
 
 
 class PythonKernels(unittest.TestCase):

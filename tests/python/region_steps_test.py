@@ -17,17 +17,7 @@ LIBRARY, LIBTORCH = (Path(argument).resolve() for argument in sys.argv[1:3])
 need_torch(LIBTORCH)
 
 import torch  # noqa: E402 - only where it can be imported
-
-
-class Square(torch.autograd.Function):
-    @staticmethod
-    def forward(context, x):
-        context.save_for_backward(x)
-        return x * x
-
-    @staticmethod
-    def backward(context, gradient):
-        return 2 * gradient * context.saved_tensors[0]
+from square import Square  # noqa: E402
 
 
 def plain_training(between=lambda: None):
