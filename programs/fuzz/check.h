@@ -17,6 +17,13 @@ struct Finding {
   bool about_peak = false;
 };
 
+struct CheckResult {
+  std::vector<Finding> findings;  ///< empty if the program came out the same in all ways
+  /// The program gives something else whenever memory that nobody has written holds something
+  /// else, plain as well. So there is nothing that it should give, and no finding.
+  bool reads_unwritten = false;
+};
+
 struct CheckOptions {
   Verify verify = Verify::first_step;  ///< of the regions
 };
@@ -24,8 +31,8 @@ struct CheckOptions {
 /// Runs `program` plain and under GradRecomp in many ways, and compares bit for bit.
 ///
 /// Compared are outputs, gradients, buffers, generators, errors, the bytes alive afterwards, and
-/// the predicted with the measured peak. Empty if all are equal. Leaves LibTorch at one CPU thread.
-std::vector<Finding> check(const Program& program, const CheckOptions& options = {});
+/// the predicted with the measured peak. Leaves LibTorch at one CPU thread.
+CheckResult check(const Program& program, const CheckOptions& options = {});
 
 /// Takes steps out of a failing program for as long as it fails in the same check.
 Program shrink(Program program, const std::string& failing_check, const CheckOptions& options = {});
