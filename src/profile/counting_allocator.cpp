@@ -51,8 +51,8 @@ struct Header {
   std::size_t mark = 0;
 };
 
-// Blocks begin at odd multiples of the alignment. So what lies in front of one that could be ours is
-// on the same page, and can be read whosesoever it is.
+// Blocks begin at odd multiples of the alignment. So what lies in front of one that could be ours
+// is on the same page, and can be read whosesoever it is.
 constexpr std::size_t kUnit = c10::gAlignment;  // of all that LibTorch's allocators return
 static_assert(kUnit >= sizeof(Header));
 

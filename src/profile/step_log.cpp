@@ -130,8 +130,9 @@ void StepLog::add_op(const Tape& tape, OpId id, double seconds) {
   op.is_part = recorded.substitute != nullptr;
   op.forward_seconds = op.is_part ? 0 : seconds;  // those of a part are in those of its call
   op.replay_seconds = seconds;
-  on_stream_.push_back(recorded.stream ? OnStream{op_start_on_stream_, stream_clock_->now()}
-                                       : OnStream{});
+  on_stream_.push_back(
+      recorded.stream ? OnStream{op_start_on_stream_, stream_clock_->now_after(op_start_on_stream_)}
+                      : OnStream{});
   const Flops flops = flops_of(recorded, tape);
   op.flops = flops.forward;
   graph_.step_flops += flops.forward + flops.backward;
@@ -197,7 +198,10 @@ void StepLog::replay_begins(const Tape& /*tape*/) {
 
 void StepLog::replay_ends(const Tape& /*tape*/) {
   const auto lock = tape::lock_politely(mutex_);
-  if (!replays_on_stream_.empty()) replays_on_stream_.back().end = stream_clock_->now();
+  if (!replays_on_stream_.empty()) {
+    OnStream& last = replays_on_stream_.back();
+    last.end = stream_clock_->now_after(last.begin);
+  }
 }
 
 void StepLog::releases(const Tape& tape, ValueId value) {
@@ -300,7 +304,7 @@ plan::Graph StepLog::finish(const Tape& tape, std::uint64_t signature) {
   add_backward_time();
   backward_seconds_ -= tape.replay_seconds() - replay_seconds_before_backward_;
   backward_seconds_ = std::max(backward_seconds_, 0.0);
-  backward_on_stream_.end = stream_clock_->now();
+  backward_on_stream_.end = stream_clock_->now_after(backward_on_stream_.begin);
   time_streams();
   graph_.signature = signature;
   graph_.step_seconds = backward_seconds_;

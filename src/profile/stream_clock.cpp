@@ -8,8 +8,17 @@ namespace gradrecomp::profile {
 
 StreamClock::Moment StreamClock::now() {
   if (!cuda_in_use()) return kNone;
-  auto& event = events_.emplace_back(c10::kCUDA, c10::EventFlag::BACKEND_DEFAULT);  // keeps time
-  event.record(at::accelerator::getCurrentStream(at::accelerator::getDeviceIndex()));
+  return mark(at::accelerator::getCurrentStream(at::accelerator::getDeviceIndex()));
+}
+
+StreamClock::Moment StreamClock::now_after(Moment begin) {
+  return begin == kNone ? kNone : mark(streams_[begin]);
+}
+
+StreamClock::Moment StreamClock::mark(const c10::Stream& stream) {
+  auto& event = events_.emplace_back(stream.device_type(), c10::EventFlag::BACKEND_DEFAULT);
+  event.record(stream);  // keeps time
+  streams_.push_back(stream);
   return static_cast<Moment>(events_.size() - 1);
 }
 

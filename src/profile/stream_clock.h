@@ -1,6 +1,7 @@
 #pragma once
 
 #include <c10/core/Event.h>
+#include <c10/core/Stream.h>
 
 #include <cstdint>
 #include <vector>
@@ -16,11 +17,17 @@ class StreamClock {
 
   /// Marks where the stream is now; kNone where no CUDA device is in use.
   Moment now();
-  /// Seconds from one moment of a device to a later one, after waiting for both. 0 for kNone.
+  /// Marks where the stream of `begin` is now, whichever is present: events of two devices have no
+  /// time between them. kNone for kNone.
+  Moment now_after(Moment begin);
+  /// Seconds from one moment to one after it, after waiting for both. 0 for kNone.
   double seconds_between(Moment from, Moment to);
 
  private:
+  Moment mark(const c10::Stream& stream);
+
   std::vector<c10::Event> events_;
+  std::vector<c10::Stream> streams_;  // of the events
 };
 
 }  // namespace gradrecomp::profile

@@ -34,11 +34,15 @@ void ClosedStep::backward_ends(tape::Tape& tape) {
   const auto finished = std::exchange(log_, nullptr);
   if (!finished) return;
   auto graph = finished->finish(tape, sequence_.back());
-  std::vector<tape::Variant> variants = tape.variants();
-  const c10::Device device = tape.device();
+  const Session::Profiled profiled{.sequence = sequence_,
+                                   .variants = tape.variants(),
+                                   .kept = kept_,
+                                   .device = tape.device(),
+                                   .has_one_mode = tape.has_one_mode(),
+                                   .was_short_of_memory = tape.verification_was_short()};
   tape.observe(nullptr);
   lock.unlock();
-  session_->learn({sequence_, std::move(variants), kept_, device}, std::move(graph));
+  session_->learn(profiled, std::move(graph));
 }
 
 }  // namespace gradrecomp

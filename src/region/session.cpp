@@ -17,6 +17,8 @@ namespace {
 constexpr std::int64_t kManyUnplanned = 20;
 constexpr std::size_t kMostOrders = 4096;
 constexpr int kMostWeight = 8;
+// A device may be short of memory for good.
+constexpr int kMostShortProfiles = 3;
 // Measurements outlive plans, so that sequences which come in turn are profiled once.
 constexpr std::size_t kMeasurementsAPlan = 16;
 
@@ -129,13 +131,13 @@ bool Session::due_for_verification() const {
          num_steps_ % options_.verify_interval_steps == 0;
 }
 
-tape::Advice Session::begin_step() {
+tape::Advice Session::begin_step(bool may_profile) {
   const std::lock_guard lock(mutex_);
   report_ = {};
   const bool scheduled = schedule_.begin_step();
   const bool profile = due_for_verification() || scheduled;
   ++num_steps_;
-  if (profile) return {};
+  if (profile && may_profile) return {};
   if (auto next = expected()) activate(std::move(next));
   return active_ ? active_->advice : tape::Advice{};
 }
@@ -224,6 +226,15 @@ void Session::note_guarded(const Sequence& sequence, std::vector<tape::ValueId> 
   replace(known, std::move(changed));
 }
 
+void Session::note_modes(const Sequence& sequence) {
+  const std::lock_guard lock(mutex_);
+  const Known known = find(sequence);
+  if (!known) return;
+  auto changed = std::make_shared<KnownSequence>(*known);
+  changed->advice.has_one_mode = false;
+  replace(known, std::move(changed));
+}
+
 void Session::replayed(const tape::Tape& tape) {
   const std::lock_guard lock(mutex_);
   report_.num_replayed_ops = tape.num_replayed_ops();
@@ -248,6 +259,7 @@ bool Session::adds_nothing(const Known& before, const plan::Graph& graph) const 
 void Session::learn(const Profiled& profiled, plan::Graph graph) {
   {
     const std::lock_guard lock(mutex_);
+    if (profiled.was_short_of_memory && ++num_short_profiles_ < kMostShortProfiles) return;
     schedule_.profiled(profiled.sequence.back());
     const Known before = find(profiled.sequence);
     if (adds_nothing(before, graph)) return activate(before);
@@ -266,6 +278,7 @@ void Session::learn(const Profiled& profiled, plan::Graph graph) {
   known->device = profiled.device;
   known->advice.sequence = std::make_shared<const Sequence>(profiled.sequence);
   known->advice.variants = std::make_shared<const std::vector<tape::Variant>>(profiled.variants);
+  known->advice.has_one_mode = profiled.has_one_mode;
   plan_for(*known);
   remember(std::move(known));
 }

@@ -45,6 +45,8 @@ class Session {
     std::vector<tape::Variant> variants;
     std::vector<std::uint8_t> kept;  ///< what the step itself kept, as an advice does
     c10::Device device;              ///< that its ops ran on
+    bool has_one_mode;               ///< that its ops ran in
+    bool was_short_of_memory;        ///< to verify all that it made
   };
 
   explicit Session(Options options);
@@ -57,8 +59,9 @@ class Session {
   [[nodiscard]] std::shared_ptr<const std::string> plan_name() const;
   [[nodiscard]] StepReport report() const;
 
-  /// Advice to begin a step with; none if the step is to be profiled.
-  tape::Advice begin_step();
+  /// Advice to begin a step with; none if the step is to be profiled, or if it may not be and there
+  /// is no plan.
+  tape::Advice begin_step(bool may_profile);
   /// Advice for a step that left its plan at `call`, or none if no known sequence goes on so.
   tape::Advice leave_plan(std::size_t call, std::uint64_t hash);
   /// Notes that code which was to be a step just ran.
@@ -67,6 +70,8 @@ class Session {
   void closed(const StepReport& step, const Sequence& sequence);
   /// Whether nobody has said yet which values of the sequence replays depend on.
   [[nodiscard]] bool wants_guarded(const Sequence& sequence) const;
+  /// Notes that ops of the sequence do not all run in one NumericMode after all.
+  void note_modes(const Sequence& sequence);
   void note_guarded(const Sequence& sequence, std::vector<tape::ValueId> values);
   /// Notes what a backward pass replayed.
   void replayed(const tape::Tape& tape);
@@ -121,6 +126,7 @@ class Session {
   std::uint64_t signature_before_ = 0;
   std::int64_t num_steps_ = 0;
   std::int64_t num_unplanned_in_row_ = 0;
+  int num_short_profiles_ = 0;
   std::atomic<bool> warned_of_signature_ = false;
   std::atomic<bool> warned_of_selection_ = false;
   std::atomic<bool> warned_of_safe_ = false;

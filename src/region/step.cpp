@@ -41,15 +41,17 @@ Step::Step(std::shared_ptr<Session> session)
     : session_(std::move(session)), tape_(std::make_shared<tape::Tape>()) {
   tape::touch(tape_.get());
   if (session_) tape_->guard(session_->options().guard);
-  const tape::Advice advice = session_ ? session_->begin_step() : drop_everything();
-  if (advice.keep == nullptr) begin_profile();
+  const tape::Advice advice =
+      session_ ? as_far_as_possible(session_->begin_step(!is_captured_)) : drop_everything();
+  if (advice.keep == nullptr && !is_captured_) begin_profile();
   name_plan(advice);
   recorder_ = std::make_unique<tape::Recorder>(
       tape_, advice,
       [this](std::size_t call, std::uint64_t hash) { return left_plan(call, hash); });
   if (session_) {
     if (session_->has_substitutes()) recorder_->take_apart();
-    if (session_->options().policy == "keep_all") recorder_->keep_saved();
+    // What is captured cannot be verified, so it is kept where no plan says otherwise.
+    if (session_->options().policy == "keep_all" || is_captured_) recorder_->keep_saved();
     recorder_->before_op = [this] {
       const bool full = recorder_->window_bytes() > session_->options().window_bytes;
       if (recorder_->in_window_mode() && full) close_window();
@@ -82,11 +84,17 @@ void Step::name_plan(const tape::Advice& advice) {
   tape_->name_plan(planned ? session_->plan_name() : nullptr);
 }
 
+/// A graph that is captured runs later, when host memory may hold something else.
+tape::Advice Step::as_far_as_possible(tape::Advice advice) const {
+  if (is_captured_) advice.offloads = nullptr;
+  return advice;
+}
+
 tape::Advice Step::left_plan(std::size_t call, std::uint64_t hash) {
-  auto advice = session_->leave_plan(call, hash);
+  auto advice = as_far_as_possible(session_->leave_plan(call, hash));
   name_plan(advice);
   // Only a log of the whole step makes a graph; a step that leaves later is profiled next time.
-  if (advice.keep == nullptr && call == 0) begin_profile();
+  if (advice.keep == nullptr && call == 0 && !is_captured_) begin_profile();
   return advice;
 }
 
@@ -100,7 +108,7 @@ void Step::begin_stage(std::string_view name) {
 void Step::close_window() {
   if (log_) log_->look_for_deaths(*tape_);
   const tape::OpId first = recorder_->window_first_op();
-  const auto times = recorder_->close_window(session_->verifies());
+  const auto times = recorder_->close_window(session_->verifies() && !is_captured_);
   if (log_) log_->add_replay_times(first, times);
 }
 
@@ -119,6 +127,7 @@ void Step::close() {
   const bool saves = saves_anything(*tape_);
   tape_->seal();
   if (session_) tell_session(sequence, planned);
+  if (session_ && tape_->mode_is_lost()) session_->note_modes(sequence);
   if (session_ && log_ && !saves && !sequence.empty()) {
     session_->settle(sequence, std::move(kept), "nothing in it is saved for backward");
     return;

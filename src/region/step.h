@@ -5,6 +5,7 @@
 #include <string_view>
 #include <vector>
 
+#include "gradrecomp/tape/capture.h"
 #include "gradrecomp/tape/range.h"
 #include "session.h"
 
@@ -28,12 +29,14 @@ class Step {
 
  private:
   tape::Advice left_plan(std::size_t call, std::uint64_t hash);
+  [[nodiscard]] tape::Advice as_far_as_possible(tape::Advice advice) const;
   void begin_profile();
   void name_plan(const tape::Advice& advice);
   void close_window();
   void tell_session(const Session::Sequence& sequence, bool planned);
 
   std::shared_ptr<Session> session_;
+  bool is_captured_ = tape::is_capturing();  // into a graph, to be run later
   std::shared_ptr<tape::Tape> tape_;
   std::shared_ptr<profile::StepLog> log_;
   std::unique_ptr<tape::Recorder> recorder_;

@@ -4,13 +4,19 @@
 
 namespace gradrecomp::tape {
 
-DispatchState::DispatchState() : keys_(c10::impl::tls_local_dispatch_key_set()) {
+DispatchState::DispatchState(const NumericMode& mode)
+    : keys_(c10::impl::tls_local_dispatch_key_set()), mode_(mode) {
   const auto casting = c10::autocast_dispatch_keyset - keys_.excluded_;
   if (casting.empty()) return;
   for (const auto device : at::autocast::_AUTOCAST_SUPPORTED_DEVICES) {
     if (!at::autocast::is_autocast_enabled(device)) continue;
     casts_.emplace_back(device, at::autocast::get_autocast_dtype(device));
   }
+}
+
+bool DispatchState::operator==(const DispatchState& other) const {
+  return keys_.included_ == other.keys_.included_ && keys_.excluded_ == other.keys_.excluded_ &&
+         casts_ == other.casts_ && mode_ == other.mode_;
 }
 
 DispatchScope::DispatchScope(const DispatchState& state) : keys_(state.keys_) {

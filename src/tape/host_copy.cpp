@@ -60,17 +60,25 @@ std::optional<c10::Event> copy(const c10::Storage& to, const c10::Storage& from,
 
 HostCopy::HostCopy(const c10::Storage& original) : device_(original.device()) {
   const Unseen unseen;
+  if (!device_.is_cpu()) stream_ = present_stream_of(device_);
   host_ = host_storage(device_, original.nbytes());
   stored_ = copy(host_, original, device_, Way::there);
 }
 
 HostCopy::~HostCopy() {
-  wait(stored_);
-  wait(fetched_);
+  try {
+    wait(stored_);
+    wait(fetched_);
+  } catch (const c10::Error&) {
+    // The device has failed, and says so to whoever asks it for something next.
+    return;
+  }
 }
 
+// Its memory is given back to the stream that it was made on, whichever is present now.
 void HostCopy::leave() {
   wait(stored_);
+  if (stored_) stored_->block(*stream_);
   stored_.reset();
 }
 

@@ -32,6 +32,7 @@ class HostCopy {
   void wait(const std::optional<c10::Event>& event) const;
 
   c10::Device device_;
+  std::optional<c10::Stream> stream_;  ///< that the original was there on
   c10::Storage host_;
   std::optional<c10::Event> stored_;   ///< of devices with streams
   std::optional<c10::Event> fetched_;  ///< likewise

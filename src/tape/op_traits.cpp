@@ -7,6 +7,8 @@
 #include <memory>
 #include <string_view>
 
+#include "fickle.h"
+
 namespace gradrecomp::tape {
 namespace {
 
@@ -131,6 +133,7 @@ std::unique_ptr<const OpTraits> read_traits(const c10::OperatorHandle& op) {
   traits->passive = (!any_write && returns_only_views(schema)) ||
                     (op.hasTag(at::Tag::inplace_view) && !contains(kStorageChanging, name));
   traits->pointwise = pointwise_kind(name, schema.overload_name());
+  traits->fickle = fickle_kind(name);
   traits->factory = is_factory(schema);
   traits->uninitialized = contains(kUninitialized, name);
   traits->fills = (any_write && writes_only_out) || contains(kFills, name);

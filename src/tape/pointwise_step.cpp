@@ -109,6 +109,7 @@ std::optional<PointwiseStep> step_of(const Tape& tape, const Op& op) {
 
 std::optional<PointwiseStep> step_behind(const Tape& tape, const Op& op, const Op& before) {
   if (before.results.size() != 1 || before.stream != op.stream) return std::nullopt;
+  if (before.dispatch_state->mode() != op.dispatch_state->mode()) return std::nullopt;
   for (std::int32_t i = 0; i < std::ssize(op.reads); ++i) {
     if (op.reads[i].value == before.results.front().value) return step_on(tape, op, i);
   }

@@ -3,20 +3,24 @@
 #include <ATen/Context.h>
 #include <ATen/core/LegacyTypeDispatch.h>
 #include <ATen/core/List.h>
+#include <c10/core/DeviceGuard.h>
 #include <c10/core/GradMode.h>
-#include <c10/core/impl/VirtualGuardImpl.h>
 #include <c10/util/FunctionRef.h>
 
 #include <algorithm>
 
 #include "engine.h"
+#include "fickle.h"
+#include "gradrecomp/tape/capture.h"
 #include "gradrecomp/tape/observer.h"
 #include "gradrecomp/tape/op_traits.h"
+#include "gradrecomp/tape/shortage.h"
 #include "interceptor.h"
 #include "parts.h"
 #include "plain_memory.h"
 #include "pointwise_step.h"
 #include "print.h"
+#include "stream_scope.h"
 
 namespace gradrecomp::tape {
 namespace {
@@ -25,6 +29,8 @@ thread_local Recorder* current_recorder = nullptr;
 
 // Told apart by the signature: op sequences whose values are numbered with packed forms between.
 constexpr std::uint64_t kPackedSomething = 1;
+// And such as make something that cannot be made again in this mode of the device.
+constexpr std::uint64_t kFickle = 2;
 
 std::uint64_t mix(std::uint64_t hash, std::uint64_t item) {
   hash ^= item + 0x9e3779b97f4a7c15u + (hash << 6) + (hash >> 2);
@@ -37,15 +43,18 @@ bool is_opaque(const c10::IValue& argument) {
          argument.isFuture() || argument.isRRef() || argument.isBlob();
 }
 
+/// Where it runs: a tensor of the CPU may be a number beside those of another device.
 std::optional<c10::Device> device_of(const Op& op, const Tape& tape) {
+  std::optional<c10::Device> device;
   for (const Read& read : op.reads) {
-    const Value& value = tape.values()[read.value];
-    if (auto storage = value.owner.lock()) return storage->device();
+    const auto storage = tape.values()[read.value].owner.lock();
+    if (storage && !storage->device().is_cpu()) return storage->device();
+    if (storage) device = storage->device();
   }
   for (const auto& argument : op.arguments) {
-    if (argument.isDevice()) return argument.toDevice();
+    if (!device && argument.isDevice()) device = argument.toDevice();
   }
-  return std::nullopt;
+  return device;
 }
 
 std::optional<at::Generator> generator_of(const Op& op, c10::Device device) {
@@ -157,6 +166,8 @@ struct Recorder::Draft {
   bool is_constant = true;
   bool reads_lent_memory = false;  // which may be gone before a replay
   bool returns_more = false;       // than plain tensors
+  std::optional<c10::Device> device = {};
+  bool is_fickle = false;  // on that device
 
   [[nodiscard]] const at::Tensor& copy_for(std::int16_t argument,
                                            const at::Tensor& original) const {
@@ -175,14 +186,18 @@ Recorder::Recorder(std::shared_ptr<Tape> tape, Advice advice, Diverged diverged)
   tape_->follow(advice_.sweeps, advice_.offloads);
 }
 
-Recorder::~Recorder() { current_recorder = outer_; }
+Recorder::~Recorder() {
+  check_mode();
+  current_recorder = outer_;
+}
 
 Recorder* Recorder::current() noexcept { return current_recorder; }
 
 RecordingPause::RecordingPause() : excluded_(kInterceptedKey) {}
 
 bool Recorder::follows_plan_to_the_end() const {
-  return !mixes_plans_ && advice_.sequence != nullptr && advice_.sequence->size() == sequence_.size();
+  return !mixes_plans_ && advice_.sequence != nullptr &&
+         advice_.sequence->size() == sequence_.size();
 }
 
 std::vector<ReplayTimes> Recorder::close_window(bool verify) {
@@ -268,6 +283,7 @@ void Recorder::take_in_results(const c10::OperatorHandle& op, c10::DispatchKeySe
   });
   if (!makes_values) return;
   Draft draft{.traits = traits, .op = Op(op, keys)};
+  draft.op.dispatch_state = dispatch_state();
   draft.op.replayable = false;
   draft.op.stage = stage_;
   foresee(draft);
@@ -335,10 +351,12 @@ void Recorder::record_call(const c10::OperatorHandle& op, c10::DispatchKeySet ke
                            torch::jit::Stack* stack) {
   const OpTraits& traits = traits_of(op);
   Draft draft{.traits = traits, .op = Op(op, keys)};
+  draft.op.dispatch_state = dispatch_state();
   draft.op.replayable = traits.replayable;
   draft.op.stage = stage_;
   look_at_statistics(draft, *stack);
   read_arguments(draft, *stack);
+  look_at_device(draft);
   foresee(draft);
   Observer* observer = tape_->observer();
   if (observer) observer->op_begins(*tape_);
@@ -364,15 +382,29 @@ void Recorder::end(Draft& draft, const torch::jit::Stack* stack) {
   const bool makes_values = !draft.op.results.empty();
   std::optional<Part> part;
   if (takes_apart_ && stack != nullptr) {
-    // Below autograd, and not to be recorded.
-    const at::AutoDispatchBelowADInplaceOrView below_autograd;
-    part = take_part(draft.op, torch::jit::last(*stack, draft.traits.num_returns), *tape_);
+    part = part_of(draft, torch::jit::last(*stack, draft.traits.num_returns));
     if (part && part->made.defined()) hash_ = mix(hash_, kPackedSomething);
   }
   if (makes_values) finish(std::move(draft.op));
   if (part) finish(std::move(part->op));
   Observer* observer = tape_->observer();
   if (observer) observer->op_ends(*tape_, makes_values ? first : -1);
+}
+
+/// Whoever runs a step is not to hear of a kernel of ours that fails, as it may on a card that it
+/// was not compiled for. The step goes on without.
+std::optional<Part> Recorder::part_of(Draft& draft, c10::ArrayRef<c10::IValue> returned) {
+  // Below autograd, and not to be recorded.
+  const at::AutoDispatchBelowADInplaceOrView below_autograd;
+  const c10::OptionalDeviceGuard on_device(draft.device);
+  try {
+    return take_part(draft.op, returned, *tape_);
+  } catch (const c10::Error& error) {
+    TORCH_WARN_ONCE("GradRecomp goes on without kernels of its own, as one failed: ",
+                    error.what_without_backtrace());
+    takes_apart_ = false;
+    return std::nullopt;
+  }
 }
 
 // A BatchNorm in training, behind the region, updates running statistics without a word to their
@@ -409,6 +441,14 @@ void Recorder::read_arguments(Draft& draft, const torch::jit::Stack& stack) {
   for (std::size_t i = 0; i < count; ++i) {
     read_argument(draft, static_cast<std::int16_t>(i), stack[stack.size() - count + i]);
   }
+}
+
+/// See Note [ Operators that differ on devices ].
+void Recorder::look_at_device(Draft& draft) {
+  draft.device = device_of(draft.op, *tape_);
+  if (!draft.device) return;
+  draft.is_fickle = may_differ(draft.traits.fickle, draft.op, *draft.device);
+  if (draft.is_fickle) draft.op.replayable = false;
 }
 
 void Recorder::read_argument(Draft& draft, std::int16_t position, const c10::IValue& argument) {
@@ -503,9 +543,30 @@ bool Recorder::is_watched(const at::Tensor& tensor) const {
   return !value.external || value.num_reads > 0;
 }
 
+// Modes are asked for at each op, which takes longer than all else here, only while nobody knows
+// whether the region changes them.
+std::shared_ptr<const DispatchState> Recorder::dispatch_state() {
+  const bool is_known = advice_.has_one_mode && dispatch_state_ != nullptr;
+  const DispatchState present(is_known ? dispatch_state_->mode() : NumericMode::present());
+  if (dispatch_state_ == nullptr || *dispatch_state_ != present) {
+    dispatch_state_ = std::make_shared<const DispatchState>(present);
+  }
+  return dispatch_state_;
+}
+
+/// Where one mode was taken for granted and is another now, no op is known to have run in either.
+void Recorder::check_mode() {
+  if (!advice_.has_one_mode || dispatch_state_ == nullptr) return;
+  if (dispatch_state_->mode() != NumericMode::present()) tape_->lose_mode();
+}
+
 // Runs before the op, so that a step that leaves its plan does so before it drops by it.
 void Recorder::foresee(const Draft& draft) {
   hash_ = mix(hash_, draft.traits.name_hash);
+  if (draft.is_fickle) hash_ = mix(hash_, kFickle);
+  if (draft.traits.fickle == Fickle::by_algorithm && num_algorithm_changes() > 0) {
+    hash_ = mix(hash_, num_algorithm_changes());
+  }
   if (draft.op.reads.empty()) mix_sizes(draft.op);
   for (const Read& read : draft.op.reads) {
     hash_ = mix(hash_, static_cast<std::uint64_t>(read.value) << 17 |
@@ -527,6 +588,7 @@ void Recorder::foresee(const Draft& draft) {
 // Up to here values were dropped, and contents passed over, as the plan that is left allowed. For
 // what comes now that may not do, so whatever the program still holds is kept.
 void Recorder::leave_plan(const Draft& draft, std::size_t call) {
+  check_mode();
   const Advice left = std::exchange(advice_, diverged_ ? diverged_(call, hash_) : Advice{});
   tape_->follow(advice_.sweeps, advice_.offloads);
   window_first_op_ = static_cast<OpId>(tape_->ops().size());
@@ -575,17 +637,19 @@ void Recorder::prepare_writes(Draft& draft) {
 
 void Recorder::call(Draft& draft, torch::jit::Stack* stack) {
   Op& op = draft.op;
-  const auto device = device_of(op, *tape_);
-  if (device && !device->is_cpu()) {
-    op.stream = c10::impl::VirtualGuardImpl(device->type()).getStream(*device);
-  }
+  const auto& device = draft.device;
+  if (device && !device->is_cpu()) op.stream = present_stream_of(*device);
   std::unique_lock<std::recursive_mutex> turn;
-  if (draft.traits.seeded) {
+  if (draft.traits.seeded && is_capturing()) {
+    op.replayable = false;
+  } else if (draft.traits.seeded) {
     turn = turn_to_draw();
     op.rng = rng_state_of(op, device.value_or(c10::kCPU));
     if (!op.rng) op.replayable = false;
   }
+  AlgorithmWatch watch;
   op.handle.redispatchBoxed(op.keys, stack);
+  if (draft.traits.fickle == Fickle::by_algorithm && watch.has_changed()) op.replayable = false;
   if (op.rng && op.rng->is_current()) op.rng.reset();
 }
 

@@ -15,6 +15,12 @@ c10::Stream present_stream_of(c10::Device device) {
   return c10::impl::VirtualGuardImpl(device.type()).getStream(device);
 }
 
+void note_use(const c10::Storage& storage, const c10::Stream& stream) {
+  if (storage.device() != stream.device()) return;
+  c10::impl::VirtualGuardImpl(stream.device_type())
+      .recordDataPtrOnStream(storage.data_ptr(), stream);
+}
+
 StreamScope::StreamScope(const std::optional<c10::Stream>& stream) {
   if (!stream) return;
   present_.emplace(present_stream_of(stream->device()));
@@ -26,7 +32,12 @@ StreamScope::~StreamScope() {
   if (!guard_) return;
   const c10::Stream stream = guard_->current_stream();
   guard_.reset();
-  if (*present_ != stream) order(stream, *present_);
+  try {
+    if (*present_ != stream) order(stream, *present_);
+  } catch (const c10::Error&) {
+    // The device has failed, and says so to whoever asks it for something next.
+    return;
+  }
 }
 
 }  // namespace gradrecomp::tape

@@ -1,5 +1,6 @@
 #pragma once
 
+#include <c10/core/Storage.h>
 #include <c10/core/Stream.h>
 #include <c10/core/StreamGuard.h>
 
@@ -12,6 +13,10 @@ void order(const c10::Stream& first, const c10::Stream& second);
 
 /// The stream that is current on `device`, which must be one that has streams.
 c10::Stream present_stream_of(c10::Device device);
+
+/// Has the memory of `storage`, if it is freed, not used again before what `stream` has been given
+/// by then is done. For memory that was allocated on another.
+void note_use(const c10::Storage& storage, const c10::Stream& stream);
 
 /// Makes a stream the present one, ordered after and before the present stream's work.
 class StreamScope {

@@ -7,7 +7,9 @@
 
 #include "bytes.h"
 #include "gradrecomp/tape/observer.h"
+#include "gradrecomp/tape/op_traits.h"
 #include "gradrecomp/tape/range.h"
+#include "gradrecomp/tape/shortage.h"
 #include "packed_form.h"
 #include "stopwatch.h"
 #include "stream_scope.h"
@@ -33,6 +35,7 @@ c10::Storage Sweep::clone(const c10::Storage& storage) {
 
 c10::Storage Sweep::run(ValueId target) {
   const OwnWork own_work;
+  check_mode();
   Stopwatch stopwatch;  // of the host: waiting for a device here would stall backward
   target_ = target;
   plan_ = tape_.sweep_plan(target);
@@ -85,6 +88,15 @@ void Sweep::visit(ValueId id, std::vector<ValueId>& pending) {
   pending.push_back(id);
 }
 
+void Sweep::check_mode() const {
+  TORCH_CHECK(!tape_.mode_is_lost_,
+              "GradRecomp: what LibTorch lets a program choose about the bits of kernels (float32 "
+              "precision, deterministic algorithms, threads, cuDNN, oneDNN, ...) was changed "
+              "inside the region, which it was not in the step that was profiled, and a replay "
+              "needs to know which op ran how. Change it outside, or skip this step: from the "
+              "next on, the region looks at each op.");
+}
+
 // Only what was written, freed or lent unseen can be missing here.
 void Sweep::refuse(ValueId id) const {
   const Value& value = tape_.values_[id];
@@ -99,6 +111,7 @@ void Sweep::refuse(ValueId id) const {
 /// Replays an op and those behind it that join. Returns their number.
 std::size_t Sweep::execute(std::size_t position) {
   const OpId id = ops_[position];
+  const NumericScope mode(tape_.ops_[id].dispatch_state->mode(), present_mode_);
   const int num_joined = count_joined(position);
   const bool has_kernel = tape_.ops_[id].has_kernel();
   c10::Storage made;
@@ -210,13 +223,19 @@ void Sweep::call(Op& op, Stack& stack) {
 }
 
 void Sweep::run_call(Op& op, Stack& stack) {
-  const DispatchScope dispatch_scope(op.dispatch_state);
+  const DispatchScope dispatch_scope(*op.dispatch_state);
   // Backward runs with grad mode off, and some kernels choose by it (mkldnn_rnn_layer).
   const c10::AutoGradMode grad_mode(true);
   const StreamScope stream(op.stream);
   std::optional<RngRestore> rng;
   if (op.rng) rng.emplace(*op.rng);
+  AlgorithmWatch watch;
   op.handle.redispatchBoxed(op.keys, &stack);
+  if (traits_of(op.handle).fickle != Fickle::by_algorithm || !watch.has_changed()) return;
+  TORCH_CHECK_WITH(OutOfMemoryError, false, "GradRecomp: ", op.handle.schema().name(),
+                   " found no memory for its workspace in a replay, so it may have gone on with "
+                   "another algorithm and other bits than in the forward pass. Ask for a lower "
+                   "peak, or skip this step: from the next on, such ops are verified anew.");
 }
 
 Sweep::Stack Sweep::rebuild_arguments(Op& op) {
@@ -259,8 +278,11 @@ c10::Storage Sweep::input_storage(const Op& op, const Read& read) {
     }
   }
   const Value& value = tape_.values_[read.value];
-  if (value.temporary) return value.temporary;
-  return input_from_tape(op, read);
+  c10::Storage input = value.temporary ? value.temporary : input_from_tape(op, read);
+  const bool is_of_same_stream =
+      value.producer >= 0 && tape_.ops_[value.producer].stream == op.stream;
+  if (op.stream && !is_of_same_stream) note_use(input, *op.stream);
+  return input;
 }
 
 c10::Storage Sweep::input_from_tape(const Op& op, const Read& read) {

@@ -56,11 +56,13 @@ class Sweep {
 
   Tape& tape_;
   std::vector<OpId> ops_;
+  const NumericMode present_mode_ = NumericMode::present();
   std::vector<ValueId> visited_;
   std::vector<std::pair<ValueId, c10::Storage>> written_;  // storages the present op writes
 
  private:
   void visit(ValueId id, std::vector<ValueId>& pending);
+  void check_mode() const;
   [[noreturn]] void refuse(ValueId id) const;
   std::size_t execute(std::size_t position);
   void execute_call(Op& op);

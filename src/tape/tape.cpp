@@ -12,6 +12,8 @@
 #include "gradrecomp/tape/observer.h"
 #include "gradrecomp/tape/polite_lock.h"
 #include "host_copy.h"
+#include "replay_thread.h"
+#include "stream_scope.h"
 #include "sweep.h"
 #include "verification.h"
 
@@ -476,8 +478,17 @@ c10::Storage Tape::materialize(ValueId handle) {
   touch(this);
   bring_back_at(id);
   auto storage = find_or_replay(id);
+  note_use_on_present_stream(id, storage);
   if (!sealed_) show_as(id, storage);
   return storage;
+}
+
+// What a replay made is freed on the stream that it was made on, whoever has read it elsewhere.
+void Tape::note_use_on_present_stream(ValueId id, const c10::Storage& storage) const {
+  const OpId producer = values_[id].producer;
+  if (producer < 0 || !ops_[producer].stream) return;
+  const c10::Stream present = present_stream_of(ops_[producer].stream->device());
+  if (present != *ops_[producer].stream) note_use(storage, present);
 }
 
 // A backward pass inside the region goes on with what a replay made as it would with the original.
@@ -521,12 +532,24 @@ std::string Tape::describe(ValueId handle) const {
 }
 
 std::vector<ReplayTimes> Tape::verify(OpId first, OpId last, bool finds_kernels) {
-  return Verification(*this, finds_kernels).run(first, last);
+  const auto on_device = std::find_if(ops_.begin() + first, ops_.begin() + last,
+                                      [](const Op& op) { return op.stream.has_value(); });
+  const bool is_on_cpu = on_device == ops_.begin() + last;
+  std::vector<ReplayTimes> times;
+  run_where_replays_run(is_on_cpu ? c10::Device(c10::kCPU) : on_device->stream->device(),
+                        [&] { times = Verification(*this, finds_kernels).run(first, last); });
+  return times;
 }
 
 c10::Device Tape::device() const {
   const auto op = std::ranges::find_if(ops_, [](const Op& o) { return o.stream.has_value(); });
   return op != ops_.end() ? op->stream->device() : c10::Device(c10::kCPU);
+}
+
+bool Tape::has_one_mode() const {
+  return std::ranges::all_of(ops_, [&](const Op& op) {
+    return op.dispatch_state->mode() == ops_.front().dispatch_state->mode();
+  });
 }
 
 std::vector<Variant> Tape::variants() const {

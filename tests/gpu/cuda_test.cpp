@@ -180,11 +180,16 @@ TEST_F(Cuda, C5ForwardOnASideStreamAndBackwardFromTheDefaultOne) {
 TEST_F(Cuda, C6StepCapturedInAGraphIsReplayedThreeTimes) {
   expect_same_step([](const Wrap& wrap) {
     const c10::StreamGuard guard(side_stream());
-    nn::Sequential model(nn::Linear(8, 8), nn::GELU(), nn::Linear(8, 8), nn::Tanh());
+    nn::Sequential model(nn::Linear(8, 8), nn::GELU(), nn::Dropout(0.3), nn::Linear(8, 8),
+                         nn::Tanh());
     model->to(torch::kCUDA);
     const auto x = torch::zeros({4, 8}, torch::kCUDA).requires_grad_();
+    const auto forward = [&] {
+      const auto heads = model->forward(x).view({1, 2, 2, 8});
+      return torch::scaled_dot_product_attention(heads, heads, heads, {}, 0.2).sin();
+    };
     const auto step = [&] {
-      const auto y = one(wrap)([&] { return model->forward(x); });
+      const auto y = one(wrap)(forward);
       return torch::autograd::grad({y.exp().sum()}, {x, model->parameters()[0]});
     };
     for (int warm_up = 0; warm_up < 3; ++warm_up) step();

@@ -7,6 +7,7 @@
 
 #include "gradrecomp/models/resnet.h"
 #include "gradrecomp/nn/checkpointed_sequential.h"
+#include "gradrecomp/tape/observer.h"
 #include "support/messages.h"
 #include "support/own_operator.h"
 #include "support/training.h"
@@ -29,6 +30,35 @@ TORCH_LIBRARY_IMPL(gradrecomp_test, CompositeExplicitAutograd, library) {
 }
 
 at::Tensor counting(const at::Tensor& x) { return OwnOperator::apply(x, "counting"); }
+
+// As the first verification finds no memory to run in.
+at::Tensor scarce_op(const at::Tensor& x) {
+  static std::atomic<int> verifications{0};
+  const bool lacks = tape::in_own_work() && verifications++ == 0;
+  TORCH_CHECK_WITH(OutOfMemoryError, !lacks, "out of memory");
+  return x * 2;
+}
+
+TORCH_LIBRARY_FRAGMENT(gradrecomp_test, library) { library.def("scarce(Tensor x) -> Tensor"); }
+TORCH_LIBRARY_IMPL(gradrecomp_test, CompositeExplicitAutograd, library) {
+  library.impl("scarce", scarce_op);
+}
+
+TEST(Robustness, R2WhatThereWasNoMemoryToVerifyIsKeptInThatStepAlone) {
+  const WarningLog log;
+  auto x = torch::randn({8}).requires_grad_();
+  const auto body = [&] { return OwnOperator::apply(x.exp(), "scarce").sin().tanh().sum(); };
+  body().backward();
+  const auto plain = std::exchange(x.mutable_grad(), at::Tensor());
+  Region region({.policy = "drop_all"});
+  for (int step = 0; step < 4; ++step) {
+    region.run(body).backward();
+    EXPECT_TRUE(same_bits(plain, std::exchange(x.mutable_grad(), at::Tensor()))) << "step " << step;
+    EXPECT_EQ(region.last_step().profiled, step < 2) << "step " << step;
+  }
+  EXPECT_TRUE(log.messages.empty()) << log.text();
+  EXPECT_EQ(std::ranges::count(region.graph().values, true, &plan::Value::must_keep), 0);
+}
 
 TEST(Robustness, R2RawWriteInsideTheRegionIsFoundAndKept) {
   const WarningLog log;

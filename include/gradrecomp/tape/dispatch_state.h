@@ -8,23 +8,29 @@
 #include <utility>
 
 #include "gradrecomp/export.h"
+#include "gradrecomp/tape/numeric_mode.h"
 
 namespace gradrecomp::tape {
 
-/// How a thread dispatches operators: its keys, autocast's included, and what autocast casts to
-/// where it is on. A kernel may call operators that autocast takes care of.
+/// How a thread dispatches operators: its keys, autocast's included, what autocast casts to where
+/// it is on, as a kernel may call operators that autocast takes care of, and what kernels are told
+/// about precision.
 class GRADRECOMP_API DispatchState {
  public:
-  /// Of this thread, now.
-  DispatchState();
+  /// Of this thread, now, where that is `mode`.
+  explicit DispatchState(const NumericMode& mode);
+
+  [[nodiscard]] const NumericMode& mode() const { return mode_; }
+  [[nodiscard]] bool operator==(const DispatchState& other) const;
 
  private:
   friend class DispatchScope;
   c10::impl::LocalDispatchKeySet keys_;
   c10::SmallVector<std::pair<c10::DeviceType, c10::ScalarType>, 2> casts_;
+  NumericMode mode_;
 };
 
-/// Lets this thread dispatch as another did.
+/// Lets this thread dispatch as another did. Its mode is NumericScope's.
 class GRADRECOMP_API DispatchScope {
  public:
   explicit DispatchScope(const DispatchState& state);

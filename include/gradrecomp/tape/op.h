@@ -45,9 +45,9 @@ struct Op {
   Op(const c10::OperatorHandle& op, c10::DispatchKeySet below) : handle(op), keys(below) {}
 
   c10::OperatorHandle handle;
-  c10::DispatchKeySet keys;            ///< below the recorder
-  DispatchState dispatch_state;        ///< of the recording thread
-  std::vector<c10::IValue> arguments;  ///< tensors taken out
+  c10::DispatchKeySet keys;                                  ///< below the recorder
+  std::shared_ptr<const DispatchState> dispatch_state = {};  ///< of the recording thread
+  std::vector<c10::IValue> arguments;                        ///< tensors taken out
   std::vector<Read> reads;
   std::vector<Result> results;
   std::unique_ptr<const RngState> rng;            ///< before the call; null if nothing was drawn

@@ -12,6 +12,14 @@ namespace gradrecomp::tape {
 /// Operators that compute each element of their result from those at the same place.
 enum class Pointwise : std::uint8_t { no, relu, add, mul };
 
+/// Why an operator may give other bits when it runs again, on a device other than the CPU.
+enum class Fickle : std::uint8_t {
+  no,
+  by_order,      ///< it adds up or writes in no fixed order, unless algorithms are deterministic
+  by_algorithm,  ///< a convolution, for which each thread may choose another algorithm
+  by_state,      ///< an RNN layer, whose dropout goes on from a state that no schema shows
+};
+
 /// What the schema, the tags and a short list of names say about an operator.
 struct OpTraits {
   std::vector<std::uint8_t> writes;  ///< per argument: the schema says it is written in place
@@ -21,6 +29,7 @@ struct OpTraits {
   bool writes_any = false;              ///< some argument
   std::int16_t training_argument = -1;  ///< those are updated only where this argument is true
   Pointwise pointwise = Pointwise::no;
+  Fickle fickle = Fickle::no;
   bool passive = false;        ///< changes no content and makes no storage: views, metadata
   bool factory = false;        ///< what torch:: offers it makes a variable of its result
   bool uninitialized = false;  ///< its output holds garbage until somebody writes it

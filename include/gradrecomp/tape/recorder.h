@@ -17,6 +17,8 @@ struct OpTraits;
 /// Verdict on a value that a replay was found not to make again.
 inline constexpr std::uint8_t kKeepAsSource = 2;
 
+struct Part;
+
 /// What a recorder does with the values it sees: follow a kept set, or hold and close windows.
 struct Advice {
   /// Running hash after each call of the sequence the kept set was made for; null: no plan.
@@ -31,6 +33,8 @@ struct Advice {
   std::shared_ptr<const std::vector<Variant>> variants = {};
   /// Values of that sequence whose contents replays depend on, ascending; null: not known yet.
   std::shared_ptr<const std::vector<ValueId>> guarded = {};
+  /// All ops of that sequence ran in one NumericMode when it was profiled.
+  bool has_one_mode = false;
 };
 
 /// Records the operators of one thread onto a tape, from construction to finish() or destruction.
@@ -101,6 +105,9 @@ class GRADRECOMP_API Recorder {
                    std::int32_t element);
   bool is_external(const at::Tensor& tensor) const;
   bool is_watched(const at::Tensor& tensor) const;
+  void look_at_device(Draft& draft);
+  std::shared_ptr<const DispatchState> dispatch_state();
+  void check_mode();
   void foresee(const Draft& draft);
   void mix_sizes(const Op& factory);
   void mix_gradients(c10::ArrayRef<c10::IValue> arguments);
@@ -113,11 +120,13 @@ class GRADRECOMP_API Recorder {
   void find_written(Draft& draft);
   void judge(ValueId value);
   void end(Draft& draft, const torch::jit::Stack* stack);
+  std::optional<Part> part_of(Draft& draft, c10::ArrayRef<c10::IValue> returned);
   void finish(Op op);
 
   std::shared_ptr<Tape> tape_;
   Advice advice_;
   Diverged diverged_;
+  std::shared_ptr<const DispatchState> dispatch_state_;  // of the last call
   std::vector<std::uint64_t> sequence_;
   std::uint64_t hash_ = 0;
   bool takes_apart_ = false;

@@ -147,6 +147,13 @@ class GRADRECOMP_API Tape : public std::enable_shared_from_this<Tape> {
   /// Whether its memory may be freed before backward without LibTorch's knowledge, as no handle
   /// makes plain training read it there.
   [[nodiscard]] bool may_vanish(ValueId value) const;
+  /// Notes that nobody knows in which NumericMode which op ran: none can be made again.
+  void lose_mode() { mode_is_lost_ = true; }
+  [[nodiscard]] bool mode_is_lost() const { return mode_is_lost_; }
+  /// Whether all ops ran in one NumericMode.
+  [[nodiscard]] bool has_one_mode() const;
+  /// Whether verification kept what it had no memory to look at.
+  [[nodiscard]] bool verification_was_short() const { return verification_was_short_; }
   /// Notes that `alias` shows `value` too, with a version counter of its own.
   void watch(ValueId value, const at::Tensor& alias);
   /// Marks `value` as made by an empty-like op.
@@ -236,6 +243,7 @@ class GRADRECOMP_API Tape : public std::enable_shared_from_this<Tape> {
   c10::Storage replay(ValueId id);
   c10::Storage find_or_replay(ValueId id);
   [[nodiscard]] c10::Storage original_of(ValueId id) const;
+  void note_use_on_present_stream(ValueId id, const c10::Storage& storage) const;
   void show_as(ValueId id, const c10::Storage& storage);
   void bring_back(ValueId id);
   void bring_back_at(ValueId demanded);
@@ -259,6 +267,8 @@ class GRADRECOMP_API Tape : public std::enable_shared_from_this<Tape> {
   SweepPlans sweep_plans_;
   Offloads offloads_;
   OpId last_left_op_ = -1;  ///< what leaves after ops up to this one has left
+  bool mode_is_lost_ = false;
+  bool verification_was_short_ = false;
   std::int64_t offloaded_bytes_ = 0;
   std::shared_ptr<const std::string> plan_name_;
   std::int32_t num_sweeps_ = 0;

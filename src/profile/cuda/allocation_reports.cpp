@@ -6,6 +6,7 @@
 
 #include "gradrecomp/export.h"
 #include "gradrecomp/profile/device_reports.h"
+#include "gradrecomp/tape/shortage.h"
 
 namespace gradrecomp::profile::cuda {
 namespace {
@@ -26,6 +27,9 @@ void follow_allocator() {
   auto* allocator = static_cast<CUDAAllocator*>(c10::getDeviceAllocator(c10::kCUDA));
   try {
     allocator->attachAllocatorTraceTracker(&report);
+    allocator->attachOutOfMemoryObserver([](std::int64_t /*device*/, std::size_t /*asked*/,
+                                            std::size_t /*total*/,
+                                            std::size_t /*free*/) { tape::report_shortage(); });
   } catch (const c10::Error& error) {
     TORCH_WARN("GradRecomp does not see what CUDA's allocator ", allocator->name(),
                " allocates, so peaks there are predicted too low. Use the native one. It said: ",

@@ -1,0 +1,225 @@
+// What a program chooses about precision, libraries and threads in its forward pass is what replays
+// compute with, whatever it has chosen by then.
+#include "gradrecomp/tape/numeric_mode.h"
+
+#include <ATen/Parallel.h>
+#include <gmock/gmock.h>
+#include <torch/torch.h>
+
+#include <functional>
+#include <string>
+#include <utility>
+#include <vector>
+
+#include "support/messages.h"
+#include "support/modes.h"
+#include "support/own_operator.h"
+#include "support/training.h"
+
+namespace gradrecomp::test {
+namespace {
+
+using at::Float32Backend;
+using at::Float32Op;
+using at::Float32Precision;
+using tape::NumericMode;
+using ::testing::HasSubstr;
+
+double fingerprint(const NumericMode& mode) {
+  double all = 0;
+  const auto add = [&](double field) { all = all * 7 + field; };
+  for (const bool flag :
+       {mode.cudnn, mode.cudnn_benchmark, mode.cudnn_deterministic, mode.mkldnn,
+        mode.mkldnn_deterministic, mode.nnpack, mode.deterministic, mode.deterministic_warns_only,
+        mode.fills_uninitialized, mode.fp16_accumulation, mode.flushes_denormals}) {
+    add(flag ? 1 : 0);
+  }
+  add(mode.fp16_reduction);
+  add(mode.bf16_reduction);
+  for (const auto precision : mode.precisions) add(precision);
+  add(mode.cudnn_benchmark_limit);
+  add(mode.num_threads);
+  return 1 + std::remainder(all, 1009.0) / 1009.0;
+}
+
+TORCH_LIBRARY_FRAGMENT(gradrecomp_test, library) { library.def("by_mode(Tensor x) -> Tensor"); }
+TORCH_LIBRARY_IMPL(gradrecomp_test, CompositeExplicitAutograd, library) {
+  library.impl("by_mode",
+               [](const at::Tensor& x) { return x * fingerprint(NumericMode::present()); });
+}
+
+at::Tensor by_mode(const at::Tensor& x) { return OwnOperator::apply(x, "by_mode"); }
+
+struct Choice {
+  std::string name;
+  std::function<void()> make;
+  std::function<void()> take_back;
+};
+
+template <typename Value>
+Choice choice(const std::string& name, void (at::Context::*set)(Value), Value chosen, Value usual) {
+  return {name, [=] { (at::globalContext().*set)(chosen); },
+          [=] { (at::globalContext().*set)(usual); }};
+}
+
+std::vector<Choice> choices() {
+  auto& context = at::globalContext();
+  std::vector<Choice> all = {
+      choice("no cuDNN", &at::Context::setUserEnabledCuDNN, false, true),
+      choice("cuDNN's benchmark", &at::Context::setBenchmarkCuDNN, true, false),
+      choice("cuDNN's limit", &at::Context::setBenchmarkLimitCuDNN, 3,
+             context.benchmarkLimitCuDNN()),
+      choice("deterministic cuDNN", &at::Context::setDeterministicCuDNN, true, false),
+      choice("no oneDNN", &at::Context::setUserEnabledMkldnn, false, true),
+      choice("deterministic oneDNN", &at::Context::setDeterministicMkldnn, true, false),
+      choice("no NNPACK", &at::Context::setUserEnabledNNPACK, false, true),
+      choice("memory left as it is", &at::Context::setDeterministicFillUninitializedMemory, false,
+             true),
+      choice("float16 sums", &at::Context::setAllowFP16AccumulationCuBLAS, true, false),
+  };
+  all.push_back({"deterministic algorithms",
+                 [] { at::globalContext().setDeterministicAlgorithms(true, true); },
+                 [] { at::globalContext().setDeterministicAlgorithms(false, false); }});
+  all.push_back({"full float16 reductions",
+                 [] { at::globalContext().setAllowFP16ReductionCuBLAS(false, false); },
+                 [] { at::globalContext().setAllowFP16ReductionCuBLAS(true, true); }});
+  all.push_back({"full bfloat16 reductions",
+                 [] { at::globalContext().setAllowBF16ReductionCuBLAS(false, true); },
+                 [] { at::globalContext().setAllowBF16ReductionCuBLAS(true, true); }});
+  all.push_back({"no denormals", [] { at::Context::setFlushDenormal(true); },
+                 [] { at::Context::setFlushDenormal(false); }});
+  all.push_back({"threads", [] { at::set_num_threads(3); },
+                 [threads = at::get_num_threads()] { at::set_num_threads(threads); }});
+  for (const auto op : {Float32Op::CONV, Float32Op::RNN, Float32Op::MATMUL}) {
+    for (const auto backend : {Float32Backend::CUDA, Float32Backend::MKLDNN}) {
+      const auto usual = at::globalContext().float32Precision(backend, op);
+      const auto other =
+          usual == Float32Precision::IEEE ? Float32Precision::TF32 : Float32Precision::IEEE;
+      all.push_back({"precision",
+                     [=] { at::globalContext().setFloat32Precision(backend, op, other); },
+                     [=] { at::globalContext().setFloat32Precision(backend, op, usual); }});
+    }
+  }
+  return all;
+}
+
+/// Makes a choice for a scope.
+class Chosen {
+ public:
+  explicit Chosen(Choice choice) : choice_(std::move(choice)) { choice_.make(); }
+  ~Chosen() { choice_.take_back(); }
+  Chosen(const Chosen&) = delete;
+  Chosen& operator=(const Chosen&) = delete;
+
+ private:
+  Choice choice_;
+};
+
+TEST(NumericModes, ReplaysComputeAsTheForwardPassDid) {
+  for (const Choice& choice : choices()) {
+    SCOPED_TRACE(choice.name);
+    const auto usual = NumericMode::present();
+    {
+      const Chosen chosen(choice);
+      ASSERT_NE(usual, NumericMode::present());
+    }
+    expect_same_in_every_mode([&](const RunPart& run) {
+      Tensors gradients;
+      for (int step = 0; step < 3; ++step) {
+        const auto x = torch::randn({8}).requires_grad_();
+        at::Tensor y;
+        {
+          const Chosen chosen(choice);
+          y = run([&] { return by_mode(x.exp()).sin(); });
+        }
+        y.sum().backward();
+        gradients.push_back(x.grad());
+      }
+      return gradients;
+    });
+    EXPECT_EQ(usual, NumericMode::present());
+  }
+}
+
+TEST(NumericModes, ChangesInsideTheRegionAreFollowed) {
+  const auto all = choices();
+  expect_same_in_every_mode([&](const RunPart& run) {
+    Tensors gradients;
+    for (int step = 0; step < 3; ++step) {
+      const auto x = torch::randn({8}).requires_grad_();
+      run([&] {
+        at::Tensor y = x.exp();
+        for (const Choice& choice : all) {
+          const Chosen chosen(choice);
+          y = by_mode(y).sin();
+        }
+        return by_mode(y).sin();
+      })
+          .sum()
+          .backward();
+      gradients.push_back(x.grad());
+    }
+    return gradients;
+  });
+}
+
+// To ask at each op would cost more than recording it, so where the first step saw no change, later
+// ones look at their ends.
+TEST(NumericModes, AFirstChangeInAPlannedStepIsRefusedAndTheNextStepIsRight) {
+  const auto step = [](const RunPart& run, bool changes, const at::Tensor& x) {
+    x.mutable_grad() = at::Tensor();
+    run([&] {
+      at::Tensor y = by_mode(x.exp()).sin();
+      if (changes) at::globalContext().setUserEnabledMkldnn(false);
+      return by_mode(y).sin();
+    })
+        .sum()
+        .backward();
+  };
+  const auto plainly = [](const std::function<at::Tensor()>& body) { return body(); };
+  Region region({.policy = "drop_all"});
+  const RunPart in_region = [&](const std::function<at::Tensor()>& body) {
+    return region.run(body);
+  };
+  const auto back = [] { at::globalContext().setUserEnabledMkldnn(true); };
+  const auto x = torch::randn({8}).requires_grad_();
+  step(in_region, false, x);
+  step(in_region, false, x);
+  ASSERT_TRUE(region.last_step().followed_plan);
+  EXPECT_THAT(message_of([&] { step(in_region, true, x); }),
+              HasSubstr("was changed inside the region"));
+  back();
+  EXPECT_FALSE(x.grad().defined());
+  step(plainly, true, x);
+  back();
+  const auto expected = x.grad();
+  step(in_region, true, x);
+  back();
+  EXPECT_TRUE(region.last_step().followed_plan);
+  EXPECT_TRUE(same_bits(expected, x.grad()));
+}
+
+TEST(NumericModes, WhatAPrecisionInheritsItStillInherits) {
+  auto& context = at::globalContext();
+  const auto precision = [&] {
+    return context.float32Precision(Float32Backend::MKLDNN, Float32Op::CONV);
+  };
+  const auto set_generic = [&](Float32Precision to) {
+    context.setFloat32Precision(Float32Backend::GENERIC, Float32Op::ALL, to);
+  };
+  auto mode = NumericMode::present();
+  set_generic(Float32Precision::IEEE);
+  for (auto& of_op : mode.precisions) of_op = static_cast<std::uint8_t>(Float32Precision::TF32);
+  {
+    const tape::NumericScope scope(mode, NumericMode::present());
+    EXPECT_EQ(precision(), Float32Precision::TF32);
+  }
+  EXPECT_EQ(precision(), Float32Precision::IEEE);
+  set_generic(Float32Precision::TF32);
+  EXPECT_EQ(precision(), Float32Precision::TF32);
+  set_generic(Float32Precision::NONE);
+  EXPECT_EQ(precision(), Float32Precision::NONE);
+}
+
+}  // namespace
+}  // namespace gradrecomp::test
