@@ -60,6 +60,34 @@ TEST(Robustness, R2WhatThereWasNoMemoryToVerifyIsKeptInThatStepAlone) {
   EXPECT_EQ(std::ranges::count(region.graph().values, true, &plan::Value::must_keep), 0);
 }
 
+// As the seeds that attention without dropout gives backward, and which nobody reads.
+at::Tensor unset_op(const at::Tensor& x) {
+  static std::atomic<int> calls{0};
+  return at::full_like(x, ++calls);
+}
+
+TORCH_LIBRARY_FRAGMENT(gradrecomp_test, library) {
+  library.def("unset(Tensor x) -> Tensor", {at::Tag::nondeterministic_seeded});
+}
+TORCH_LIBRARY_IMPL(gradrecomp_test, CompositeExplicitAutograd, library) {
+  library.impl("unset", unset_op);
+}
+
+TEST(Robustness, R3SeedsThatNobodySetsAreKeptWithoutAWord) {
+  const WarningLog log;
+  const auto step = [](std::int64_t size) {
+    const auto x = torch::randn({size}).requires_grad_();
+    Region region({.policy = "drop_all"});
+    region.run([&] { return OwnOperator::apply(x.exp(), "unset").sin().sum(); }).backward();
+    const auto& values = region.graph().values;
+    return std::ranges::count(values, true, &plan::Value::must_keep);
+  };
+  EXPECT_EQ(step(16), 1);  // of 64 bytes
+  EXPECT_TRUE(log.messages.empty()) << log.text();
+  EXPECT_EQ(step(17), 1);
+  EXPECT_THAT(log.text(), HasSubstr("gradrecomp_test::unset"));
+}
+
 TEST(Robustness, R2RawWriteInsideTheRegionIsFoundAndKept) {
   const WarningLog log;
   auto x = torch::randn({8}).requires_grad_();
