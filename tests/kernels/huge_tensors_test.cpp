@@ -3,6 +3,7 @@
 
 #include <array>
 
+#include "cuda/launch.h"
 #include "cuda_twins.h"
 #include "emulated_device.h"
 
@@ -14,68 +15,96 @@ constexpr std::int64_t kGiga = std::int64_t{1} << 30;
 // An address that is never read, aligned like a tensor's.
 void* nowhere() { return reinterpret_cast<void*>(std::uintptr_t{1} << 20); }
 
+// Its kernels are launched, but run only where a test has some of their threads run.
 class HugeTensors : public CudaTwinTest {
  protected:
   void SetUp() override { emulated_cuda::device().runs_kernels = false; }
   void TearDown() override { emulated_cuda::device() = emulated_cuda::Device(); }
+
+  template <class Call>
+  static void expect_launch(const Call& call) {
+    EXPECT_NO_THROW(call());
+    // For no more are the kernels compiled, which the emulated device does not know.
+    const dim3 threads = emulated_cuda::device().last_launch.threads;
+    EXPECT_LE(threads.x * threads.y * threads.z, static_cast<unsigned>(cuda::kThreads));
+  }
 };
 
 const std::array kAllDtypes{Dtype::float32, Dtype::float16, Dtype::bfloat16};
+const std::array kLayouts{Layout::channels_first, Layout::channels_last};
 // Around the limits of 16, 31 and 32 bits, in elements, packs and warps of packs.
 const std::vector<std::int64_t> kManySizes{
     1,         65535 * 32 * 4, 65536 * 32 * 4, 65536 * 32 * 8 + 1, 2 * kGiga - 1,
     2 * kGiga, 4 * kGiga - 1,  4 * kGiga,      64 * kGiga};
 
-TEST_F(HugeTensors, NormsOfAnyShapeCanBeLaunched) {
-  for (const Dtype dtype : kAllDtypes) {
-    for (const std::int64_t rows : kManySizes) {
-      for (const std::int64_t columns : kManySizes) {
-        if (rows > 64 * kGiga / columns) continue;  // more than any card holds
-        SCOPED_TRACE(testing::Message() << rows << " x " << columns);
-        EXPECT_NO_THROW(cuda_.layer_norm_apply({.num_rows = rows,
-                                                .num_columns = columns,
-                                                .dtype = dtype,
-                                                .x = nowhere(),
-                                                .mean = nowhere(),
-                                                .rstd = nowhere(),
-                                                .y = nowhere()},
-                                               nullptr));
-        for (const Layout layout : {Layout::channels_first, Layout::channels_last}) {
-          EXPECT_NO_THROW(cuda_.batch_norm_apply({.num_images = rows,
-                                                  .num_channels = columns,
-                                                  .layout = layout,
-                                                  .dtype = dtype,
-                                                  .x = nowhere(),
-                                                  .mean = nowhere(),
-                                                  .invstd = nowhere(),
-                                                  .y = nowhere()},
-                                                 nullptr));
-        }
-      }
+// Calls call(rows, columns) for all of these that a card may hold.
+template <class Call>
+void for_each_shape(const Call& call) {
+  for (const std::int64_t rows : kManySizes) {
+    for (const std::int64_t columns : kManySizes) {
+      SCOPED_TRACE(testing::Message() << rows << " x " << columns);
+      if (rows <= 64 * kGiga / columns) call(rows, columns);
     }
   }
 }
 
-TEST_F(HugeTensors, OtherKernelsOfAnySizeCanBeLaunched) {
+TEST_F(HugeTensors, LayerNormsOfAnyShapeCanBeLaunched) {
+  for (const Dtype dtype : kAllDtypes) {
+    for_each_shape([&](std::int64_t rows, std::int64_t columns) {
+      const LayerNorm args{.num_rows = rows,
+                           .num_columns = columns,
+                           .dtype = dtype,
+                           .x = nowhere(),
+                           .mean = nowhere(),
+                           .rstd = nowhere(),
+                           .y = nowhere()};
+      expect_launch([&] { cuda_.layer_norm_apply(args, nullptr); });
+    });
+  }
+}
+
+TEST_F(HugeTensors, BatchNormsOfAnyShapeCanBeLaunched) {
+  for (const Dtype dtype : kAllDtypes) {
+    for (const Layout layout : kLayouts) {
+      for_each_shape([&](std::int64_t images, std::int64_t channels) {
+        const BatchNorm args{.num_images = images,
+                             .num_channels = channels,
+                             .layout = layout,
+                             .dtype = dtype,
+                             .x = nowhere(),
+                             .mean = nowhere(),
+                             .invstd = nowhere(),
+                             .y = nowhere()};
+        expect_launch([&] { cuda_.batch_norm_apply(args, nullptr); });
+      });
+    }
+  }
+}
+
+TEST_F(HugeTensors, ChainsOfAnySizeCanBeLaunched) {
+  for (const Dtype dtype : kAllDtypes) {
+    for (const std::int64_t size : kManySizes) {
+      SCOPED_TRACE(size);
+      expect_launch([&] { cuda_.apply_chain({size, dtype, nowhere(), nowhere(), {}}, nullptr); });
+    }
+  }
+}
+
+TEST_F(HugeTensors, PackingsOfAnySizeCanBeLaunched) {
+  auto* indices = static_cast<std::int64_t*>(nowhere());
+  auto* offsets = static_cast<std::uint8_t*>(nowhere());
   for (const std::int64_t size : kManySizes) {
     SCOPED_TRACE(size);
-    for (const Dtype dtype : kAllDtypes) {
-      EXPECT_NO_THROW(cuda_.apply_chain(
-          {.num_elements = size, .dtype = dtype, .x = nowhere(), .y = nowhere(), .steps = {}},
-          nullptr));
-    }
-    EXPECT_NO_THROW(cuda_.pack_mask({size, nowhere(), nowhere()}, nullptr));
-    EXPECT_NO_THROW(cuda_.unpack_mask({size, nowhere(), nowhere()}, nullptr));
     const Pooling pooling{.num_images = size,
                           .num_channels = 1,
                           .input_height = 1,
                           .input_width = 1,
                           .output_height = 1,
                           .output_width = 1};
-    auto* indices = static_cast<std::int64_t*>(nowhere());
-    auto* offsets = static_cast<std::uint8_t*>(nowhere());
-    EXPECT_NO_THROW(cuda_.pack_indices({pooling, indices, offsets}, nullptr));
-    EXPECT_NO_THROW(cuda_.unpack_indices({pooling, offsets, indices}, nullptr));
+    expect_launch([&] { cuda_.pack_mask({size, nowhere(), nowhere()}, nullptr); });
+    expect_launch([&] { cuda_.unpack_mask({size, nowhere(), nowhere()}, nullptr); });
+    expect_launch([&] { cuda_.pack_indices({pooling, indices, offsets}, nullptr); });
+    expect_launch([&] { cuda_.unpack_indices({pooling, offsets, indices}, nullptr); });
   }
 }
 
