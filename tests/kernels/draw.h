@@ -2,6 +2,8 @@
 
 #include <torch/torch.h>
 
+#include <algorithm>
+#include <limits>
 #include <random>
 #include <vector>
 

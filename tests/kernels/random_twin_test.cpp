@@ -135,13 +135,41 @@ TEST_F(CudaTwinTest, RandomLayerNorm) {
 const std::vector kStepKinds{StepKind::relu,       StepKind::add,        StepKind::mul,
                              StepKind::add_scalar, StepKind::mul_scalar, StepKind::mask};
 
-// The operand of a step of that kind, undefined if it takes none.
-torch::Tensor random_operand(Draw& draw, StepKind kind, std::int64_t size,
-                             torch::ScalarType dtype) {
-  if (kind == StepKind::mask) return torch::rand({size}) < 0.5;
-  const bool reads = kind == StepKind::add || kind == StepKind::mul;
-  return reads ? draw.numbers({size}, dtype) : torch::Tensor();
-}
+// Steps, with their operands on the CPU or on the device.
+class RandomSteps {
+ public:
+  RandomSteps(Draw& draw, std::int64_t size, torch::ScalarType dtype) {
+    const std::int64_t num_steps = draw.between(0, kMaxSteps);
+    for (std::int64_t i = 0; i < num_steps; ++i) {
+      const StepKind kind = draw.one_of(kStepKinds);
+      operands_.push_back(operand(draw, kind, size, dtype));
+      copies_.emplace_back(operands_.back(), draw.skipped());
+      const float scalar = 0.1F * static_cast<float>(draw.between(-30, 30));
+      on_cpu_.push_back({kind, data_of(operands_.back()), scalar});
+      on_device_.push_back({kind, copies_.back().data(), scalar});
+    }
+  }
+
+  [[nodiscard]] const std::vector<Step>& on_cpu() const { return on_cpu_; }
+  [[nodiscard]] const std::vector<Step>& on_device() const { return on_device_; }
+  [[nodiscard]] bool have_relu() const {
+    return std::any_of(on_cpu_.begin(), on_cpu_.end(),
+                       [](const Step& step) { return step.kind == StepKind::relu; });
+  }
+
+ private:
+  // Undefined if such a step takes none.
+  static torch::Tensor operand(Draw& draw, StepKind kind, std::int64_t size,
+                               torch::ScalarType dtype) {
+    if (kind == StepKind::mask) return torch::rand({size}) < 0.5;
+    const bool reads = kind == StepKind::add || kind == StepKind::mul;
+    return reads ? draw.numbers({size}, dtype) : torch::Tensor();
+  }
+
+  std::vector<torch::Tensor> operands_;
+  std::deque<CudaCopy> copies_;
+  std::vector<Step> on_cpu_, on_device_;
+};
 
 TEST_F(CudaTwinTest, RandomPointwiseChain) {
   for (std::uint64_t seed = 0; seed < kSeeds; ++seed) {
@@ -150,26 +178,13 @@ TEST_F(CudaTwinTest, RandomPointwiseChain) {
     const std::int64_t size = draw.size(13);
     const auto dtype = draw.one_of(kDtypes);
     const auto x = draw.numbers({size}, dtype), y = torch::empty_like(x);
-    std::vector<Step> steps(static_cast<std::size_t>(draw.between(0, kMaxSteps)));
-    std::vector<torch::Tensor> operands;
-    std::deque<CudaCopy> copies;
-    bool has_relu = false;
-    for (Step& step : steps) {
-      step.kind = draw.one_of(kStepKinds);
-      step.scalar = 0.1F * static_cast<float>(draw.between(-30, 30));
-      operands.push_back(random_operand(draw, step.kind, size, dtype));
-      step.operand = data_of(operands.back());
-      copies.emplace_back(operands.back(), draw.skipped());
-      has_relu |= step.kind == StepKind::relu;
-    }
-    PointwiseChain args{size, *dtype_of(dtype), data_of(x), y.data_ptr(), steps};
-    cpu_.apply_chain(args, nullptr);
-    for (std::size_t i = 0; i < steps.size(); ++i) steps[i].operand = copies[i].data();
+    const RandomSteps steps(draw, size, dtype);
+    cpu_.apply_chain({size, *dtype_of(dtype), data_of(x), y.data_ptr(), steps.on_cpu()}, nullptr);
     const CudaCopy on_device(x, draw.skipped());
     const Result result(draw, x, on_device);
-    args.x = on_device.data(), args.y = result.data();
-    cuda_.apply_chain(args, nullptr);
-    expect_same(result.back(), y, has_relu);
+    cuda_.apply_chain({size, *dtype_of(dtype), on_device.data(), result.data(), steps.on_device()},
+                      nullptr);
+    expect_same(result.back(), y, steps.have_relu());
   }
 }
 

@@ -10,8 +10,8 @@ import tempfile
 import unittest
 from pathlib import Path
 
-REAL_TOOLS = ["awk", "bash", "cat", "dirname", "env", "grep", "head", "ldd", "mkdir", "mv", "realpath", "rm", "sed",
-              "sleep", "tail", "timeout"]
+REAL_TOOLS = ["awk", "bash", "cat", "dirname", "du", "env", "head", "ldd", "mkdir", "mv", "nproc", "realpath", "rm",
+              "sed", "sleep", "tail", "timeout", "touch"]
 
 PROGRAMS = {
     "gradrecomp": """
@@ -25,7 +25,15 @@ PROGRAMS = {
           ${SKIPPED:+<skipped message=\\"no CUDA device\\"/>}</testcase></testsuite>" >"${GTEST_OUTPUT#xml:}"
         sleep "${SECONDS_TAKEN:-0}" """,
 }
-CARD = 'echo "GPU 0: made up"'
+CARD = '[[ "$*" == -L ]] && echo "GPU 0: made up" || echo 8.9'
+BUILD_TOOLS = {
+    "cmake": """
+        echo "$*"
+        [[ $1 == --build ]] || exit 0
+        [[ -z ${BUILD_FAILS:-} ]] || { echo "no such header"; exit 1; }
+        mkdir -p "$2/bin" && touch "$2"/bin/{gradrecomp,kernels_gpu_test,cuda_test}""",
+    "strip": 'echo "stripped $*"', "ninja": "", "c++": "", "nvcc": "",
+}
 
 
 class Gpu(unittest.TestCase):
@@ -108,6 +116,35 @@ class Gpu(unittest.TestCase):
         self.expect_refused("--bin is", self.run_gpu("build"))
         self.make_torch("2.11.0")
         self.expect_refused("compute-sanitizer was not found", self.run_gpu("sanitize"))
+
+    def build(self, **variables):
+        for tool, script in BUILD_TOOLS.items():
+            self.make(self.tools, tool, script)
+        options = ["--out", self.out, "--torch", self.folder / "torch", "--strip"]
+        return self.run_bare("build", *options, **variables)
+
+    def test_a_build_needs_no_card(self):
+        result = self.build()
+        self.assertEqual(result.returncode, 0, result.stderr)
+        self.assertIn(f"stripped {self.out}/tree/bin/gradrecomp", result.stdout)
+        self.assertIn("Built for 75;86;90:\n", result.stdout)
+        self.assertRegex(result.stdout, r"(?m)/tree/bin/cuda_test$")
+        configured = (self.out / "build/configure.log").read_text()
+        self.assertIn("--preset cuda", configured)
+        self.assertIn(f"-DCMAKE_PREFIX_PATH={self.folder}/torch ", configured)
+        self.assertRegex((self.out / "build/compile.log").read_text(),
+                         "--target gradrecomp kernels_gpu_test cuda_test\n")
+
+    def test_a_build_is_for_the_card_that_is_there(self):
+        self.make(self.tools, "nvidia-smi", CARD)
+        self.assertIn("Built for 89:", self.build().stdout)
+        self.assertIn("Built for 90:", self.build(CMAKE_CUDA_ARCHITECTURES="90").stdout)
+
+    def test_a_build_that_fails_shows_why(self):
+        result = self.build(BUILD_FAILS="yes")
+        self.assertEqual(result.returncode, 1)
+        self.assertIn("no such header", result.stderr)
+        self.assertNotIn("Built", result.stdout)
 
     def test_a_program_that_dies_stops_no_other(self):
         result = self.run_gpu("test", CUDA_TEST_STATUS="139")
