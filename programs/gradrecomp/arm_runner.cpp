@@ -37,7 +37,8 @@ void ArmRunner::take_reference() {
     bool equal = false;
     reference_ = TensorSnapshot(state_after(workload_, step(nullptr, equal).loss));
   };
-  workload_.device().is_cpu() ? first_step() : run_deterministically(first_step);
+  if (workload_.device().is_cpu()) return first_step();
+  run_deterministically(first_step);
 }
 
 std::int64_t ArmRunner::num_warm_ups() const { return num_warm_up_steps(workload_.device()); }
