@@ -5,6 +5,7 @@
 #include <algorithm>
 #include <utility>
 
+#include "determinism.h"
 #include "given_plan.h"
 
 namespace gradrecomp::program {
@@ -24,11 +25,20 @@ void count_memory(const TrainingStep& step, ArmResult& result) {
 ArmRunner::ArmRunner(Workload& workload, const ArmRunnerOptions& options, Progress& progress)
     : workload_(workload), options_(options), progress_(progress), buffers_(workload.buffers()) {
   plain_.arm = "plain";
-  progress_.show("arm plain: first step");
-  bool equal = false;
-  reference_ = TensorSnapshot(state_after(workload_, step(nullptr, equal).loss));
+  take_reference();
+  progress_.show("arm plain: against itself");
   for (std::int64_t i = 0; i < num_warm_ups(); ++i) plain_step();
   plain_seconds_.clear();
+}
+
+void ArmRunner::take_reference() {
+  progress_.show("arm plain: first step");
+  const auto first_step = [this] {
+    bool equal = false;
+    reference_ = TensorSnapshot(state_after(workload_, step(nullptr, equal).loss));
+  };
+  if (workload_.device().is_cpu()) return first_step();
+  run_deterministically(first_step);
 }
 
 std::int64_t ArmRunner::num_warm_ups() const { return num_warm_up_steps(workload_.device()); }

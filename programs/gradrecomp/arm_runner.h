@@ -46,7 +46,9 @@ struct ArmRunnerOptions {
 /// A round is plain, arm, arm, plain; times are compared inside a round only.
 class ArmRunner {
  public:
-  /// Runs the plain steps that all others are compared to.
+  /// Runs the plain step that all others are compared to, and first compares plain ones.
+  ///
+  /// On other devices than the CPU algorithms are deterministic from then on, where there are any.
   ArmRunner(Workload& workload, const ArmRunnerOptions& options, Progress& progress);
 
   /// Profiles a step under `arm`, then measures it.
@@ -60,6 +62,7 @@ class ArmRunner {
     double plain_ratio = 0;
   };
 
+  void take_reference();
   TrainingStep plain_step();
   TrainingStep arm_step(Region& region, ArmResult& result);
   TrainingStep step(Region* region, bool& equal);

@@ -15,6 +15,7 @@
 #include "bench_report.h"
 #include "byte_size.h"
 #include "device.h"
+#include "equality.h"
 #include "given_plan.h"
 #include "memory_cap.h"
 #include "number.h"
@@ -116,9 +117,11 @@ int run_bench(BenchOptions options) {
   write_output(json, bench_json(setting, results));
   fmt::print("{}", bench_table(setting, results));
   print_reports(options, results);
-  const bool equal = std::all_of(results.begin(), results.end(),
-                                 [](const ArmResult& result) { return result.bitwise_equal; });
-  return equal || !results.front().bitwise_equal ? 0 : 1;
+  const bool plain_equal = results.front().bitwise_equal;
+  const bool differs = std::any_of(results.begin(), results.end(), [&](const ArmResult& result) {
+    return equality(result.bitwise_equal, plain_equal) == Equality::no;
+  });
+  return differs ? 1 : 0;
 }
 
 }  // namespace

@@ -8,6 +8,7 @@
 #include "byte_size.h"
 #include "cost_model.h"
 #include "device.h"
+#include "equality.h"
 #include "proven.h"
 #include "report_table.h"
 #include "retained_memory.h"
@@ -23,21 +24,27 @@ double samples_per_second(const BenchSetting& setting, const ArmResult& result) 
                                  : 0;
 }
 
-std::string head(const BenchSetting& setting) {
+std::string plain_against_plain(const ArmResult& plain) {
+  return fmt::format("Plain against plain, {} steps: {}.", plain.num_steps,
+                     plain.bitwise_equal ? "equal" : to_string(Equality::plain_differs));
+}
+
+std::string head(const BenchSetting& setting, const ArmResult& plain) {
   return fmt::format(
       "{}\nLibTorch {}, CPU threads {}, gradients {}, {}\n"
       "Peaks are activation bytes of a step; total adds what is live before it. Times are paired "
       "ratios to plain:\nmedian (lowest..highest) over rounds of plain, arm, arm, plain ({} here); "
       "A/A is plain to plain in the same rounds.\nProven: no plan has a lower peak at this "
       "overhead; "
-      "proven +: none has less overhead, in what its budget counts, at this peak.\n\n",
+      "proven +: none has less overhead, in what its budget counts, at this peak.\n{}\n\n",
       setting.description, torch_version(), setting.num_threads, to_string(setting.gradients),
-      memory_retention(), setting.num_rounds);
+      memory_retention(), setting.num_rounds, plain_against_plain(plain));
 }
 
 ReportTable::Row row_of(const BenchSetting& setting, const ArmResult& result,
-                        std::int64_t plain_peak_bytes) {
+                        const ArmResult& plain) {
   const auto& plan = result.plan;
+  const auto plain_peak_bytes = plain.measured_peak_bytes;
   return {result.arm,
           mebibytes(result.measured_peak_bytes),
           percent(share(result.measured_peak_bytes, plain_peak_bytes)),
@@ -50,7 +57,7 @@ ReportTable::Row row_of(const BenchSetting& setting, const ArmResult& result,
           percent(plan.predicted_overhead_flops),
           percent(plan.predicted_overhead_seconds),
           proven_overhead(plan),
-          result.bitwise_equal ? "yes" : "NO",
+          std::string(to_string(equality(result.bitwise_equal, plain.bitwise_equal))),
           fmt::format("{}/{}", result.last_step.num_replayed_ops, result.last_step.num_ops),
           fmt::format("{:.0f}", 1e3 * plan.planning_seconds)};
 }
@@ -69,7 +76,7 @@ std::string offloads(const std::vector<ArmResult>& results) {
 std::string warnings(const std::vector<ArmResult>& results) {
   std::string text;
   if (!results.front().bitwise_equal) {
-    text += "The plain step does not repeat itself bit for bit here, so no arm can equal it.\n";
+    text += "Plain itself differs: its steps are not the same bit for bit, so no arm can be.\n";
   }
   for (const ArmResult& result : results) {
     if (!result.followed_plan) text += fmt::format("Arm {} left its plan.\n", result.arm);
@@ -80,7 +87,7 @@ std::string warnings(const std::vector<ArmResult>& results) {
   return text;
 }
 
-Json json_of(const BenchSetting& setting, const ArmResult& result, std::int64_t plain_peak_bytes) {
+Json json_of(const BenchSetting& setting, const ArmResult& result, const ArmResult& plain) {
   const auto& workload = setting.workload;
   Json json{{"arm", result.arm},
             {"model", workload.model},
@@ -89,7 +96,7 @@ Json json_of(const BenchSetting& setting, const ArmResult& result, std::int64_t 
             {"dtype", workload.dtype},
             {"autocast", workload.autocast},
             {"channels_last", workload.channels_last},
-            {"plain_peak_bytes", plain_peak_bytes},
+            {"plain_peak_bytes", plain.measured_peak_bytes},
             {"measured_peak_bytes", result.measured_peak_bytes},
             {"predicted_peak_bytes", result.plan.predicted_peak_bytes},
             {"total_peak_bytes", result.total_peak_bytes},
@@ -98,6 +105,7 @@ Json json_of(const BenchSetting& setting, const ArmResult& result, std::int64_t 
             {"overhead_flops", result.plan.predicted_overhead_flops},
             {"overhead_wall", result.time_ratio.median - 1},
             {"bitwise_equal", result.bitwise_equal},
+            {"equal", to_string(equality(result.bitwise_equal, plain.bitwise_equal))},
             {"plan_ms", 1e3 * result.plan.planning_seconds},
             {"num_ops", result.last_step.num_ops},
             {"num_replayed_ops", result.last_step.num_replayed_ops},
@@ -139,15 +147,14 @@ std::string bench_table(const BenchSetting& setting, const std::vector<ArmResult
   ReportTable table({"arm", "peak", "of plain", "predicted", "proven", "total", "time", "A/A",
                      "samples/s", "FLOPs +", "planned s +", "proven +", "equal", "replays/ops",
                      "plan ms"});
-  const auto plain_peak_bytes = results.front().measured_peak_bytes;
-  for (const ArmResult& result : results) table.add(row_of(setting, result, plain_peak_bytes));
-  return head(setting) + table.text() + offloads(results) + warnings(results);
+  for (const ArmResult& result : results) table.add(row_of(setting, result, results.front()));
+  return head(setting, results.front()) + table.text() + offloads(results) + warnings(results);
 }
 
 std::string bench_json(const BenchSetting& setting, const std::vector<ArmResult>& results) {
   Json list = Json::array();
   for (const ArmResult& result : results) {
-    list.push_back(json_of(setting, result, results.front().measured_peak_bytes));
+    list.push_back(json_of(setting, result, results.front()));
   }
   return list.dump(2, ' ', false, Json::error_handler_t::replace) + '\n';
 }

@@ -6,12 +6,14 @@
 #include <torch/version.h>
 
 #include "bad_input.h"
+#include "determinism.h"
 
 namespace gradrecomp::program {
 
 c10::Device open_device(std::string_view name) {
   if (name == "cpu") return c10::kCPU;
   if (name != "cuda") reject("--device", "name", name, "cpu or cuda. Pass one of these.");
+  make_cublas_deterministic();
   if (!torch::cuda::is_available()) {
     reject(
         "--device", "name", name,

@@ -8,7 +8,8 @@
 
 namespace gradrecomp::program {
 
-/// "cpu" or "cuda"; cuDNN then chooses deterministic algorithms without trying them out.
+/// "cpu" or "cuda"; cuDNN then chooses deterministic algorithms without trying them out, and cuBLAS
+/// can.
 /// Throws:  BadInput for another name, or if this program can use no CUDA device.
 c10::Device open_device(std::string_view name);
 

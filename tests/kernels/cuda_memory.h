@@ -3,6 +3,8 @@
 #include <cuda_runtime_api.h>
 #include <torch/torch.h>
 
+#include <algorithm>
+
 namespace gradrecomp::kernels {
 
 /// A copy of a CPU tensor's memory on the device, without LibTorch's CUDA backend.
@@ -12,7 +14,9 @@ class CudaCopy {
   explicit CudaCopy(const torch::Tensor& x, std::int64_t skipped = 0)
       : like_(x), skipped_bytes_(x.defined() ? skipped * x.element_size() : 0) {
     if (!x.defined()) return;
-    TORCH_CHECK(cudaMalloc(&memory_, num_bytes() + skipped_bytes_ + 16) == cudaSuccess);
+    // No more than that, or reads behind the tensor would not be seen; but at least an address.
+    const auto size = std::max<std::size_t>(1, skipped_bytes_ + num_bytes());
+    TORCH_CHECK(cudaMalloc(&memory_, size) == cudaSuccess);
     TORCH_CHECK(cudaMemcpy(data(), x.data_ptr(), num_bytes(), cudaMemcpyHostToDevice) ==
                 cudaSuccess);
   }

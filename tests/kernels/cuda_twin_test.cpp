@@ -1,24 +1,10 @@
 // Each CUDA kernel gives the bits of its twin on the CPU, without LibTorch's CUDA backend.
-#include "cuda_device.h"
 #include "cuda_memory.h"
+#include "cuda_twins.h"
 #include "norm_cases.h"
 
 namespace gradrecomp::kernels {
 namespace {
-
-class CudaTwinTest : public ::testing::Test {
- protected:
-  void SetUp() override {
-    const std::string reason = missing_cuda_device();
-    if (!reason.empty()) GTEST_SKIP() << reason;
-    torch::manual_seed(1);
-  }
-  const Table& cpu_ = *table(c10::kCPU);
-  const Table& cuda_ = *table(c10::kCUDA);
-};
-
-// relu(-0) is -0 on the CPU and +0 on CUDA, as in LibTorch.
-torch::Tensor without_negative_zeros(const torch::Tensor& x) { return x + 0; }
 
 TEST_F(CudaTwinTest, BatchNorm) {
   for (const auto dtype : kDtypes) {

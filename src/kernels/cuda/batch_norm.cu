@@ -24,9 +24,9 @@ template <class T, class Index>
 void launch_planes(const BatchNorm& args, cudaStream_t stream) {
   const std::int64_t num_elements = args.num_images * args.num_channels * args.inner;
   const int num_blocks = num_blocks_for((num_elements + Pack<T>::kSize - 1) / Pack<T>::kSize);
-  normalise_planes<T, Index><<<num_blocks, kThreads, 0, stream>>>(
-      tensors_of<T>(args), coefficients_of(args), static_cast<Index>(num_elements),
-      static_cast<Index>(args.num_channels), static_cast<Index>(args.inner));
+  launch_kernel(normalise_planes<T, Index>, num_blocks, kThreads, stream, tensors_of<T>(args),
+                coefficients_of(args), static_cast<Index>(num_elements),
+                static_cast<Index>(args.num_channels), static_cast<Index>(args.inner));
 }
 
 template <class T>

@@ -1,4 +1,5 @@
 #include "launch.h"
+#include "launch_kernel.cuh"
 #include "pooling.h"
 
 namespace gradrecomp::kernels::cuda {
@@ -14,7 +15,7 @@ __global__ void __launch_bounds__(kThreads) for_each(std::int64_t count, Body bo
 
 template <class Body>
 cudaError_t launch_for_each(std::int64_t count, Body body, cudaStream_t stream) {
-  for_each<<<num_blocks_for(count), kThreads, 0, stream>>>(count, body);
+  launch_kernel(for_each<Body>, num_blocks_for(count), kThreads, stream, count, body);
   return cudaGetLastError();
 }
 

@@ -1,6 +1,7 @@
 #pragma once
 
 #include "launch.h"
+#include "launch_kernel.cuh"
 #include "normalise.h"
 #include "storage.cuh"
 
@@ -37,8 +38,8 @@ struct Coefficients {
   Coefficient mean, invstd, gamma, beta;
 
   // A call, because inlined for each element of a pack it would be most of the kernel.
-  [[nodiscard]] __noinline__ __device__ Numbers at(std::int64_t statistic,
-                                                   std::int64_t weight) const {
+  [[nodiscard]] __attribute__((noinline)) __device__ Numbers at(std::int64_t statistic,
+                                                                std::int64_t weight) const {
     return {mean.at(statistic), invstd.at(statistic), gamma.at(weight), beta.at(weight)};
   }
 };
@@ -138,7 +139,7 @@ __global__ void __launch_bounds__(kThreads)
                    std::int64_t num_columns) {
   constexpr int kSize = Pack<T>::kSize;
   const std::int64_t column =
-      (static_cast<std::int64_t>(blockIdx.y) * blockDim.x + threadIdx.x) * kSize;
+      (static_cast<std::int64_t>(blockIdx.x) * blockDim.x + threadIdx.x) * kSize;
   const std::int64_t size = num_columns - column;
   if (size <= 0) return;
   Numbers by[kSize];
@@ -146,8 +147,8 @@ __global__ void __launch_bounds__(kThreads)
   for (int i = 0; i < kSize; ++i) {
     if (i < size) by[i] = coefficients.at(kRowStatistics ? 0 : column + i, column + i);
   }
-  const std::int64_t stride = static_cast<std::int64_t>(gridDim.x) * blockDim.y;
-  std::int64_t row = static_cast<std::int64_t>(blockIdx.x) * blockDim.y + threadIdx.y;
+  const std::int64_t stride = static_cast<std::int64_t>(gridDim.y) * blockDim.y;
+  std::int64_t row = static_cast<std::int64_t>(blockIdx.y) * blockDim.y + threadIdx.y;
   for (; row < num_rows; row += stride) {
     if constexpr (kRowStatistics) {
       const Numbers of_row = coefficients.at(row, column);
@@ -166,17 +167,21 @@ inline dim3 row_threads(std::int64_t num_packs) {
 }
 
 /// `t.aligned` says whether the tensors are; whether their rows are is found here.
+///
+/// Columns lie along x, where a grid may have 2^31 - 1 blocks: more than fit into any card. Along y
+/// it may have 65535.
 template <bool kRowStatistics, class T>
 void launch_rows(Tensors<T> t, const Coefficients& coefficients, std::int64_t num_rows,
                  std::int64_t num_columns, cudaStream_t stream) {
   const std::int64_t num_packs = (num_columns + Pack<T>::kSize - 1) / Pack<T>::kSize;
   const dim3 threads = row_threads(num_packs);
+  const std::int64_t across = (num_packs + threads.x - 1) / threads.x;
   const std::int64_t down = (num_rows + threads.y - 1) / threads.y;
-  const dim3 grid(static_cast<unsigned>(std::min<std::int64_t>(down, 1 << 12)),
-                  static_cast<unsigned>((num_packs + threads.x - 1) / threads.x));
+  const dim3 grid(static_cast<unsigned>(across),
+                  static_cast<unsigned>(std::min<std::int64_t>(down, 1 << 12)));
   t.aligned = t.aligned && num_columns % Pack<T>::kSize == 0;
-  normalise_rows<T, kRowStatistics>
-      <<<grid, threads, 0, stream>>>(t, coefficients, num_rows, num_columns);
+  launch_kernel(normalise_rows<T, kRowStatistics>, grid, threads, stream, t, coefficients, num_rows,
+                num_columns);
 }
 
 }  // namespace gradrecomp::kernels::cuda

@@ -1,4 +1,5 @@
 #include "launch.h"
+#include "launch_kernel.cuh"
 #include "storage.cuh"
 
 namespace gradrecomp::kernels::cuda {
@@ -26,7 +27,6 @@ __device__ void apply_step(const Step& step, const Chain<T>& chain, std::int64_t
   if (step.kind == StepKind::add || step.kind == StepKind::mul) {
     operand = load_pack(static_cast<const T*>(step.operand), first, size, chain.aligned);
   }
-  const auto* mask = static_cast<const std::uint8_t*>(step.operand) + first;
   switch (step.kind) {
     case StepKind::relu:
       return v.each([](float x, int) { return relu(x); });
@@ -38,8 +38,10 @@ __device__ void apply_step(const Step& step, const Chain<T>& chain, std::int64_t
       return v.each([&](float x, int) { return x + step.scalar; });
     case StepKind::mul_scalar:
       return v.each([&](float x, int) { return x * step.scalar; });
-    case StepKind::mask:
+    case StepKind::mask: {
+      const auto* mask = static_cast<const std::uint8_t*>(step.operand) + first;
       return v.each([&](float x, int i) { return i < size ? x * mask[i] : x; });
+    }
   }
 }
 
@@ -73,10 +75,10 @@ cudaError_t launch(const PointwiseChain& chain, cudaStream_t stream) {
   steps.size = static_cast<int>(chain.steps.size());
   with_type(chain.dtype, [&]<class T>(T) {
     const std::int64_t num_packs = (chain.num_elements + Pack<T>::kSize - 1) / Pack<T>::kSize;
-    apply_steps<<<num_blocks_for(num_packs), kThreads, 0, stream>>>(
-        Chain<T>{static_cast<const T*>(chain.x), static_cast<T*>(chain.y), chain.num_elements,
-                 all_aligned(chain)},
-        steps);
+    launch_kernel(apply_steps<T>, num_blocks_for(num_packs), kThreads, stream,
+                  Chain<T>{static_cast<const T*>(chain.x), static_cast<T*>(chain.y),
+                           chain.num_elements, all_aligned(chain)},
+                  steps);
   });
   return cudaGetLastError();
 }
