@@ -1,7 +1,5 @@
 #include "modes.h"
 
-#include <exception>
-
 #include "memory/allocator.h"
 #include "operators/convolution.h"
 #include "operators/kernels.h"
@@ -15,17 +13,10 @@ AsynchronousDevice::AsynchronousDevice(std::uint64_t seed) {
   host_device::Scheduler::get().begin(seed);
 }
 
-AsynchronousDevice::~AsynchronousDevice() noexcept(false) {
+AsynchronousDevice::~AsynchronousDevice() {
   const std::lock_guard lock(host_device::mutex());
-  std::exception_ptr error;
-  try {
-    host_device::allocator().emptyCache();
-    host_device::Scheduler::get().end();
-  } catch (...) {
-    error = std::current_exception();
-    host_device::Scheduler::get().end();
-  }
-  if (error && std::uncaught_exceptions() == 0) std::rethrow_exception(error);
+  host_device::allocator().emptyCache();
+  host_device::Scheduler::get().end();
 }
 
 AlgorithmsByThread::AlgorithmsByThread() { host_device::set_algorithms_by_thread(true); }

@@ -10,11 +10,12 @@ namespace gradrecomp::test {
 /// than 0, at moments that the seed chooses. Memory has pools per stream, and is poisoned when
 /// it is allocated. So what does not wait for what it needs, or frees too early, gets other bits.
 ///
-/// The end waits for all work. Throws: there or where the host waits, what work threw.
+/// What work throws is thrown where the host next waits. The end waits for all work too, and ends
+/// the process if that throws.
 class AsynchronousDevice {
  public:
   explicit AsynchronousDevice(std::uint64_t seed = 0);
-  ~AsynchronousDevice() noexcept(false);
+  ~AsynchronousDevice();
   AsynchronousDevice(const AsynchronousDevice&) = delete;
   AsynchronousDevice& operator=(const AsynchronousDevice&) = delete;
 };
