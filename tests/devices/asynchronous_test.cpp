@@ -134,6 +134,36 @@ TEST_P(Asynchronous, OffloadedValuesComeBackTheSame) {
   EXPECT_GT(region.last_step().offloaded_bytes, 0);
 }
 
+// What is under way to the device when its step is given up must not land in what comes after it.
+TEST_P(Asynchronous, WhatIsFetchedForAStepThatIsGivenUpHarmsNoOther) {
+  auto model = convolutions();
+  const auto x = images();
+  model->forward(x).sum().backward();  // from now on there are gradients
+  Region first({.policy = "keep_all"});
+  first.run([&] { return model->forward(x); }).sum().backward();
+  // All come back when backward asks for the last.
+  auto plan = all_away(first.graph());
+  for (auto& offload : plan.offloads) offload.returns_at = plan.offloads.back().value;
+  plan.offloads.back().returns_at = -1;
+  Region region({.plan = shared(plan)});
+  region.run([&] { return model->forward(x); }).sum().backward();
+  for (int step = 0; step < 20; ++step) {
+    // Of the last layer alone, so that nothing waits for what comes back for the others.
+    torch::autograd::grad({region.run([&] { return model->forward(x); }).sum()},
+                          {model->parameters()[6]});
+    EXPECT_GT(region.last_step().offloaded_bytes, 0);
+    Tensors others;
+    for (const std::int64_t size : {8, 576, 2304, 3136}) {
+      for (int i = 0; i < 4; ++i) others.push_back(torch::full({size}, i + 1.0F, kHostDevice));
+    }
+    devices().synchronizeStream(main_stream());
+    devices().synchronizeDevice(0);
+    for (std::size_t i = 0; i < others.size(); ++i) {
+      EXPECT_TRUE(others[i].cpu().eq(static_cast<float>(i % 4 + 1)).all().item<bool>());
+    }
+  }
+}
+
 TEST_P(Asynchronous, RegionsOnASideStreamAreTheSame) {
   const auto side = side_stream();
   expect_same_under_every_policy([&](const Wrap& wrap) {
@@ -188,6 +218,16 @@ TEST_P(Asynchronous, SideStreamsInsideOfARegionAreTheSame) {
       sum = sum + done_on(side, half, [](const auto& y) { return (y * 2).tanh().sigmoid(); }).exp();
     }
     return sum;
+  }));
+}
+
+TEST_P(Asynchronous, SideStreamsInsideOfARegionAreTheSameWithKernels) {
+  const KernelsOfDevice kernels;
+  const auto side = side_stream();
+  expect_same_under_every_policy(steps_of([&](const at::Tensor& x) {
+    const auto half = x.exp();
+    const auto pointwise = [](const at::Tensor& y) { return ((y * 2).relu() + 1).relu().sin(); };
+    return half * done_on(side, half, pointwise).exp();
   }));
 }
 
@@ -246,28 +286,10 @@ TEST_P(Asynchronous, RegionsOnTheOtherDeviceAreTheSame) {
   });
 }
 
-// The parts of the region's forward and backward that must wait run on two threads.
-TEST_P(Asynchronous, LinkToTheHostIsMeasuredBehindAllWork) {
+TEST_P(Asynchronous, APlanThatMayOffloadByMeasuredTimesIsTheSame) {
   Region region({.max_overhead = 0.02, .offload = true});
   torch::manual_seed(7);
   const auto plain = steps_of_convolutions([](const auto& body) { return body(); });
-  torch::manual_seed(7);
-  expect_same_bits(plain,
-                   steps_of_convolutions([&](const auto& body) { return region.run(body); }));
-}
-
-class ByThread : public ::testing::TestWithParam<Verify> {};
-
-INSTANTIATE_TEST_SUITE_P(Ways, ByThread,
-                         ::testing::Values(Verify::first_step, Verify::every_n_steps));
-
-// Backward replays on autograd's thread, where a convolution rounds otherwise than it did in
-// forward.
-TEST_P(ByThread, ConvolutionsThatRoundByThreadAreTheSame) {
-  const AlgorithmsByThread algorithms;
-  torch::manual_seed(7);
-  const auto plain = steps_of_convolutions([](const auto& body) { return body(); });
-  Region region({.policy = "drop_all", .verify = GetParam()});
   torch::manual_seed(7);
   expect_same_bits(plain,
                    steps_of_convolutions([&](const auto& body) { return region.run(body); }));

@@ -294,9 +294,10 @@ Tensors many_results() {
   results.push_back(std::get<0>(x.sort(-1)));
   results.push_back(torch::layer_norm(x, {6}));
   results.push_back(torch::cat({x, x.t().reshape({4, 6})}));
-  results.push_back(x.unfold(1, 2, 2).clone());
   results.push_back(torch::randperm(7, kHostDevice));
   results.push_back(torch::bernoulli(x.sigmoid()));
+  results.push_back(torch::complex(x, x.tanh()).conj().clone());
+  results.push_back(torch::imag(torch::complex(x, x.tanh()).conj()).clone());
   x.mul_(x).add_(1).select(0, 1).zero_();
   results.push_back(x);
   results.push_back(torch::tanh_out(x, x));

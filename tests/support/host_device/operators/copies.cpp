@@ -90,6 +90,11 @@ void register_copies() {
   library.impl("_copy_from", &copy_from);
   library.impl("_copy_from_and_resize", &copy_from_and_resize);
   library.impl("_local_scalar_dense", &local_scalar_dense);
+  // Else LibTorch would resolve such tensors first, by a copy.
+  static auto conjugated = MAKE_TORCH_LIBRARY_IMPL(aten, Conjugate);
+  conjugated.impl("_copy_from", torch::CppFunction::makeFallthrough());
+  static auto negated = MAKE_TORCH_LIBRARY_IMPL(aten, Negative);
+  negated.impl("_copy_from", torch::CppFunction::makeFallthrough());
 }
 
 }  // namespace gradrecomp::test::host_device

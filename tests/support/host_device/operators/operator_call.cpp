@@ -38,8 +38,7 @@ bool is_mask(const at::Tensor& tensor) {
 }
 
 bool has_shape_by_contents(const c10::OperatorHandle& op, const Stack& stack) {
-  if (!op.hasTag(at::Tag::dynamic_output_shape)) return false;
-  if (op.schema().name() != "aten::index") return true;
+  if (op.schema().name() != "aten::index") return op.hasTag(at::Tag::dynamic_output_shape);
   return std::ranges::any_of(
       device_tensors(stack, op.schema().arguments().size()),
       [](const auto& place) { return place.argument == 1 && is_mask(place.tensor); });

@@ -16,8 +16,14 @@ c10::Storage storage_of(c10::DataPtr data, std::size_t num_bytes) {
 }  // namespace
 
 View view_of(const at::Tensor& tensor) {
-  return {tensor.storage().mutable_data(), tensor.storage().nbytes(), tensor.sizes().vec(),
-          tensor.strides().vec(),          tensor.storage_offset(),   tensor.dtype()};
+  return {.memory = tensor.storage().mutable_data(),
+          .num_bytes = tensor.storage().nbytes(),
+          .sizes = tensor.sizes().vec(),
+          .strides = tensor.strides().vec(),
+          .offset = tensor.storage_offset(),
+          .dtype = tensor.dtype(),
+          .is_conjugated = tensor.is_conj(),
+          .is_negated = tensor.is_neg()};
 }
 
 at::Tensor HostTensors::of(const View& view) {
@@ -29,6 +35,8 @@ at::Tensor HostTensors::of(const View& view) {
   auto tensor = at::detail::make_tensor<c10::TensorImpl>(
       c10::Storage(storage), c10::DispatchKeySet(c10::DispatchKey::CPU), view.dtype);
   tensor.unsafeGetTensorImpl()->set_sizes_and_strides(view.sizes, view.strides, view.offset);
+  tensor._set_conj(view.is_conjugated);
+  tensor._set_neg(view.is_negated);
   return tensor;
 }
 

@@ -17,6 +17,8 @@ struct View {
   std::vector<std::int64_t> strides;
   std::int64_t offset = 0;
   caffe2::TypeMeta dtype;
+  bool is_conjugated = false;
+  bool is_negated = false;
 };
 
 /// Of a defined tensor with memory, of a device or the host.
