@@ -134,36 +134,6 @@ TEST_P(Asynchronous, OffloadedValuesComeBackTheSame) {
   EXPECT_GT(region.last_step().offloaded_bytes, 0);
 }
 
-// What is under way to the device when its step is given up must not land in what comes after it.
-TEST_P(Asynchronous, WhatIsFetchedForAStepThatIsGivenUpHarmsNoOther) {
-  auto model = convolutions();
-  const auto x = images();
-  model->forward(x).sum().backward();  // from now on there are gradients
-  Region first({.policy = "keep_all"});
-  first.run([&] { return model->forward(x); }).sum().backward();
-  // All come back when backward asks for the last.
-  auto plan = all_away(first.graph());
-  for (auto& offload : plan.offloads) offload.returns_at = plan.offloads.back().value;
-  plan.offloads.back().returns_at = -1;
-  Region region({.plan = shared(plan)});
-  region.run([&] { return model->forward(x); }).sum().backward();
-  for (int step = 0; step < 20; ++step) {
-    // Of the last layer alone, so that nothing waits for what comes back for the others.
-    torch::autograd::grad({region.run([&] { return model->forward(x); }).sum()},
-                          {model->parameters()[6]});
-    EXPECT_GT(region.last_step().offloaded_bytes, 0);
-    Tensors others;
-    for (const std::int64_t size : {8, 576, 2304, 3136}) {
-      for (int i = 0; i < 4; ++i) others.push_back(torch::full({size}, i + 1.0F, kHostDevice));
-    }
-    devices().synchronizeStream(main_stream());
-    devices().synchronizeDevice(0);
-    for (std::size_t i = 0; i < others.size(); ++i) {
-      EXPECT_TRUE(others[i].cpu().eq(static_cast<float>(i % 4 + 1)).all().item<bool>());
-    }
-  }
-}
-
 TEST_P(Asynchronous, RegionsOnASideStreamAreTheSame) {
   const auto side = side_stream();
   expect_same_under_every_policy([&](const Wrap& wrap) {

@@ -1,6 +1,7 @@
 #include "operators/copies.h"
 
 #include <ATen/ATen.h>
+#include <ATen/MemoryOverlap.h>
 #include <torch/library.h>
 
 #include "memory/pinned_memory.h"
@@ -62,6 +63,9 @@ at::Tensor copy_from(const at::Tensor& self, const at::Tensor& target, bool non_
   } else if (target.is_cpu()) {
     copy_to_host(target, self, non_blocking);
   } else if (self.device() == target.device()) {
+    // The host finds that out before it queues anything.
+    at::assert_no_internal_overlap(target);
+    at::assert_no_partial_overlap(target, self);
     auto& queue = Scheduler::get().present(self.device());
     Scheduler::get().enqueue(
         queue, [to = view_of(target), from = view_of(self)] { copy_views(to, from); });
