@@ -31,7 +31,7 @@ Scheduler& Scheduler::get() {
 void Scheduler::begin(std::uint64_t seed) {
   seed_ = seed;
   state_ = seed;
-  for (auto& queue : queues_) queue.eagerness_ = some_eagerness();
+  for (auto& queue : queues_) queue.eagerness_ = eagerness_of(queue);
   asynchronous = true;
 }
 
@@ -46,7 +46,7 @@ Queue& Scheduler::queue(const c10::Stream& stream) {
       std::ranges::find_if(queues_, [&](const Queue& queue) { return queue.stream() == stream; });
   if (known != queues_.end()) return *known;
   auto& queue = queues_.emplace_back(stream.device(), stream.id());
-  queue.eagerness_ = some_eagerness();
+  queue.eagerness_ = eagerness_of(queue);
   return queue;
 }
 
@@ -121,10 +121,13 @@ void Scheduler::do_some_by_chance() {
   });
 }
 
-// Streams differ in it, so that now one is ahead and now another.
-double Scheduler::some_eagerness() {
+// Streams differ in it, so that now one is ahead and now another. Which streams the process has
+// used before makes no difference.
+double Scheduler::eagerness_of(const Queue& queue) const {
   constexpr std::array kKinds = {0.0, 0.02, 0.2, 0.6, 1.0};
-  return kKinds[dice() % kKinds.size()];
+  const auto stream = static_cast<std::uint64_t>(queue.id_) * 2 + queue.device_.index();
+  const std::uint64_t mixed = (seed_ ^ (stream + 1) * 0x94d049bb133111ebu) * 0xbf58476d1ce4e5b9u;
+  return kKinds[(mixed >> 32) % kKinds.size()];
 }
 
 std::uint64_t Scheduler::dice() {

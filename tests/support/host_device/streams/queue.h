@@ -92,7 +92,7 @@ class Scheduler {
   void advance(Queue& queue, std::uint64_t most);
   void do_next(Queue& queue);
   void do_some_by_chance();
-  double some_eagerness();
+  [[nodiscard]] double eagerness_of(const Queue& queue) const;
   std::uint64_t dice();
   bool chance(double probability);
   void throw_error();
