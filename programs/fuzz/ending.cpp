@@ -5,6 +5,7 @@
 #include <stdexcept>
 #include <thread>
 
+#include "device.h"
 #include "threads.h"
 
 namespace gradrecomp::fuzzing {
@@ -20,10 +21,10 @@ Tensor loss_of(const std::vector<Tensor>& outputs, std::size_t first, std::size_
   for (std::size_t i = first; i < std::min(last, outputs.size()); ++i) {
     if (!outputs[i].is_floating_point() || !outputs[i].requires_grad()) continue;
     const auto flat = outputs[i].to(torch::kFloat).reshape({-1});
-    const auto term = flat.dot(torch::arange(flat.numel(), torch::kFloat).cos());
+    const auto term = flat.dot(torch::arange(flat.numel(), on_device(torch::kFloat)).cos());
     loss = loss.defined() ? loss + term : term;
   }
-  return loss.defined() ? loss : torch::zeros({});
+  return loss.defined() ? loss : torch::zeros({}, device());
 }
 
 Tensor loss(const Finished& finished) {

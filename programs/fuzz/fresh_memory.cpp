@@ -6,6 +6,8 @@
 #include <atomic>
 #include <cstring>
 
+#include "device.h"
+
 namespace gradrecomp::fuzzing {
 namespace {
 
@@ -42,6 +44,7 @@ void fill_fresh_memory(std::uint8_t byte) {
   }();
   (void)installed;
   fill = byte;
+  fill_fresh_device_memory(byte);
 }
 
 }  // namespace gradrecomp::fuzzing

@@ -1,5 +1,6 @@
 #include <algorithm>
 
+#include "device.h"
 #include "machine.h"
 #include "operations.h"
 
@@ -11,7 +12,7 @@ using torch::Tensor;
 Tensor some_indices(Machine& machine, std::int64_t size, std::int64_t count) {
   std::vector<std::int64_t> indices(count);
   for (auto& index : indices) index = machine.dice().below(std::max<std::int64_t>(size, 1));
-  return torch::tensor(indices, torch::kLong);
+  return torch::tensor(indices, on_device(torch::kLong));
 }
 
 void index(Machine& machine) {
@@ -68,7 +69,7 @@ void embedding_bag(Machine& machine) {
   auto& world = machine.world();
   const auto mode = machine.dice().below(3);
   const auto words = world.words.reshape({-1});
-  const auto offsets = torch::zeros({1}, torch::kLong);
+  const auto offsets = torch::zeros({1}, on_device(torch::kLong));
   machine.push(std::get<0>(torch::embedding_bag(world.table, words, offsets, false, mode)));
 }
 

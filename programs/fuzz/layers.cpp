@@ -1,6 +1,7 @@
 #include <algorithm>
 #include <cmath>
 
+#include "device.h"
 #include "machine.h"
 #include "operations.h"
 
@@ -145,7 +146,7 @@ void attend(Machine& machine) {
   const bool causal = machine.dice().chance(0.5);
   std::optional<Tensor> mask;
   if (!causal && machine.dice().chance(0.4)) {
-    mask = torch::ones({sizes.length, sizes.length}, torch::kBool).tril();
+    mask = torch::ones({sizes.length, sizes.length}, on_device(torch::kBool)).tril();
   }
   machine.push(at::scaled_dot_product_attention(query, key, value, mask, dropout, causal)
                    .transpose(1, 2)
@@ -225,7 +226,7 @@ void recur_in_layer(Machine& machine) {
   const auto x = machine.pick_shaped({sizes.length, 2, sizes.features});
   const auto w = torch::cat({world.weight, world.weight, world.weight * 0.5, world.weight}, 0);
   const auto b = torch::cat({world.bias, world.bias, world.bias, world.bias});
-  const auto zero = torch::zeros({1, 2, sizes.features});
+  const auto zero = torch::zeros({1, 2, sizes.features}, device());
   const auto [out, h, cell] =
       torch::lstm(x, {zero, zero}, {w, w, b, b}, true, 1, 0.0, true, false, false);
   machine.push(out);

@@ -4,6 +4,7 @@
 #include <sstream>
 #include <utility>
 
+#include "device.h"
 #include "error_text.h"
 #include "gradrecomp/nn/checkpoint.h"
 #include "inner_regions.h"
@@ -22,7 +23,7 @@ std::int64_t numel_of(at::IntArrayRef shape) {
 torch::Tensor brought_to(const torch::Tensor& tensor, at::IntArrayRef shape) {
   if (tensor.sizes() == shape) return tensor;
   const std::int64_t numel = numel_of(shape);
-  if (tensor.numel() == 0) return torch::zeros(shape) + tensor.sum();
+  if (tensor.numel() == 0) return torch::zeros(shape, device()) + tensor.sum();
   auto flat = tensor.reshape({-1});
   if (flat.numel() < numel) flat = flat.repeat({(numel + flat.numel() - 1) / flat.numel()});
   return flat.narrow(0, 0, numel).view(shape);
@@ -32,9 +33,13 @@ const c10::StorageImpl* memory_of(const torch::Tensor& tensor) {
   return tensor.storage().unsafeGetStorageImpl();
 }
 
-// Of what was written in place before a backward pass of the program autograd has several texts.
+// Of what was written in place before a backward pass of the program autograd has several texts. An
+// operator that the device lacks is told with all dispatch keys that have it, of which regions take
+// one.
 std::string told(const std::string& text) {
-  return text.find("inplace") == std::string::npos ? text : kind_of_error(text);
+  const bool varies =
+      text.find("inplace") != std::string::npos || text.starts_with("Could not run");
+  return varies ? kind_of_error(text) : text;
 }
 
 std::string described(const torch::Tensor& tensor) {
@@ -162,6 +167,16 @@ void Machine::run_next_in_region(std::int64_t count) {
   run_next_wrapped(count, [&](const Inside& inside) {
     return world_.inner_regions ? world_.inner_regions->at(position).run(inside) : inside();
   });
+}
+
+// All that crosses from one stream to the other is recorded there, as LibTorch asks for.
+void Machine::run_next_on_side_stream(std::int64_t count) {
+  world_.uses_streams = true;
+  const std::size_t first = pool_.size();
+  const SideStream side(dice_.below(2));
+  for (const auto& tensor : pool_) side.reads(tensor);
+  run_next(count);
+  for (std::size_t i = first; i < pool_.size(); ++i) side.gives(pool_[i]);
 }
 
 void Machine::run_next_wrapped(

@@ -56,6 +56,8 @@ class Machine {
   void run_next_in_checkpoint(std::int64_t count);
   /// Runs the next `count` steps in a region.
   void run_next_in_region(std::int64_t count);
+  /// Runs the next `count` steps on a stream of their own, where the device has streams.
+  void run_next_on_side_stream(std::int64_t count);
   /// Leaves out the next `count` steps.
   void skip_next(std::int64_t count);
   /// Adds a word to the listing.

@@ -8,6 +8,7 @@
 #include <string>
 
 #include "check.h"
+#include "device.h"
 #include "hostile_hooks.h"
 #include "hostile_statics.h"
 #include "program.h"
@@ -24,7 +25,15 @@ const std::map<std::string, Manners>& names_of_manners() {
   return names;
 }
 
+enum class Place : std::uint8_t { cpu, host };
+
+const std::map<std::string, Place>& names_of_places() {
+  static const std::map<std::string, Place> names = {{"cpu", Place::cpu}, {"host", Place::host}};
+  return names;
+}
+
 struct Arguments {
+  Place device = Place::cpu;
   Manners manners = Manners::hostile;
   std::uint64_t seed = 1;
   std::int64_t programs = 1000;
@@ -104,12 +113,27 @@ int main(int argc, char** argv) {
                  "borrow memory, hook what is saved, ...")
       ->transform(CLI::CheckedTransformer(names_of_manners()))
       ->default_str("hostile");
+  app.add_option(
+         "--device", arguments.device,
+         "cpu; host: a device of host memory that does its work late, or at random moments. "
+         "Only for polite programs")
+      ->transform(CLI::CheckedTransformer(names_of_places()))
+      ->default_str("cpu");
   app.add_flag("--shrink", arguments.shrinks, "Look for a shorter program that fails like it");
   app.add_flag("--verbose", arguments.verbose, "Print every program");
   try {
     app.parse(argc, argv);
   } catch (const CLI::ParseError& error) {
     return app.exit(error) == 0 ? 0 : 2;
+  }
+  if (arguments.device == Place::host) {
+    if (arguments.manners == Manners::hostile) {
+      std::cerr
+          << "gradrecomp-fuzz: hostile programs write where only the CPU may, so --device host "
+             "needs --manners polite\n";
+      return 2;
+    }
+    live_on_host_device();
   }
   if (arguments.manners == Manners::hostile) {
     mallopt(M_PERTURB, 0xA5);  // what is read after it was freed differs

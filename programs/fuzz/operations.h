@@ -17,5 +17,7 @@ std::vector<Operation> structure_operations();
 std::vector<Operation> control_flow_operations();
 std::vector<Operation> function_operations();
 std::vector<Operation> script_operations();
+/// Of programs on a device with streams.
+std::vector<Operation> stream_operations();
 
 }  // namespace gradrecomp::fuzzing

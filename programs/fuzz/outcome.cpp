@@ -5,6 +5,7 @@
 #include <memory>
 
 #include "autocast_scope.h"
+#include "device.h"
 #include "error_text.h"
 #include "gradrecomp/profile/memory_meter.h"
 #include "machine.h"
@@ -24,7 +25,7 @@ std::string bytes_of(const Tensor& tensor) {
   std::string text(c10::toString(dense.scalar_type()));
   for (const auto size : dense.sizes()) text.append(",").append(std::to_string(size));
   for (const auto stride : dense.strides()) text.append(";").append(std::to_string(stride));
-  const auto contiguous = dense.contiguous();
+  const auto contiguous = dense.contiguous().cpu();
   return text.append(":").append(static_cast<const char*>(contiguous.data_ptr()),
                                  contiguous.nbytes());
 }
@@ -46,6 +47,7 @@ class Run {
   ~Run() {
     outcome_.has_inner |= world_.has_inner;
     outcome_.casts |= world_.casts;
+    outcome_.uses_streams |= world_.uses_streams;
     outcome_.replays_in_backward |= world_.replays_in_backward;
     outcome_.writes_unseen |= world_.writes_unseen;
     outcome_.may_refuse |= world_.may_refuse;
@@ -96,7 +98,10 @@ class Run {
   std::vector<Tensor> gradients_;
 };
 
-std::int64_t live_bytes() { return profile::memory_counter(c10::kCPU).current_bytes; }
+std::int64_t live_bytes() {
+  finish_work();
+  return profile::memory_counter(device()).current_bytes;
+}
 
 std::string state_of_default_generator() {
   return bytes_of(at::globalContext().defaultGenerator(c10::kCPU).get_state());
@@ -127,7 +132,7 @@ Outcome run(const Program& program, const Setup& setup) {
   return guarded(program, [&](Outcome& outcome) {
     Run run(program, setup, outcome);
     {
-      const profile::MemoryMeter meter(c10::kCPU);
+      const profile::MemoryMeter meter(device());
       run.forward();
       run.end();
       outcome.measured_peak_bytes = meter.measured_peak_bytes();

@@ -1,6 +1,7 @@
 #include <array>
 #include <utility>
 
+#include "device.h"
 #include "machine.h"
 #include "operations.h"
 
@@ -108,7 +109,7 @@ void broadcast(Machine& machine) {
     default: {
       std::vector<std::int64_t> shape(a.dim() + 1, 1);
       shape[0] = 2;
-      return machine.push(a.unsqueeze(0) * torch::tensor({0.5f, -0.25f}).view(shape));
+      return machine.push(a.unsqueeze(0) * torch::tensor({0.5f, -0.25f}, device()).view(shape));
     }
   }
 }

@@ -5,6 +5,7 @@
 #include <sstream>
 
 #include "autocast_scope.h"
+#include "device.h"
 #include "hostile_operations.h"
 #include "machine.h"
 #include "operations.h"
@@ -54,7 +55,8 @@ const std::vector<Operation>& operations() {
   static const auto all = joined(
       {pointwise_operations(), view_operations(), write_operations(), index_operations(),
        reduction_operations(), layer_operations(), random_operations(), structure_operations(),
-       control_flow_operations(), function_operations(), script_operations()});
+       control_flow_operations(), function_operations(), script_operations(),
+       device().is_cpu() ? std::vector<Operation>{} : stream_operations()});
   return all;
 }
 

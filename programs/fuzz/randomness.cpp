@@ -1,3 +1,4 @@
+#include "device.h"
 #include "machine.h"
 #include "operations.h"
 
@@ -45,7 +46,7 @@ void noise(Machine& machine) {
 void random_choice(Machine& machine) {
   const auto x = machine.pick_float(1);
   if (machine.dice().chance(0.5)) {
-    return machine.push(x.index_select(0, torch::randperm(x.size(0), torch::kLong)));
+    return machine.push(x.index_select(0, torch::randperm(x.size(0), on_device(torch::kLong))));
   }
   const auto chosen = x.detach().reshape({-1}).softmax(0).multinomial(1);
   machine.push(x.reshape({-1}).index_select(0, chosen));

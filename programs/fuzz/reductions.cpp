@@ -1,3 +1,4 @@
+#include "device.h"
 #include "machine.h"
 #include "operations.h"
 
@@ -78,7 +79,7 @@ void soften(Machine& machine) {
 void lose(Machine& machine) {
   const auto& sizes = machine.sizes();
   const auto x = machine.pick_shaped({3, sizes.features});
-  const auto target = torch::arange(3, torch::kLong).remainder(sizes.features);
+  const auto target = torch::arange(3, on_device(torch::kLong)).remainder(sizes.features);
   const auto other = machine.pick_like(x).detach();
   switch (machine.dice().below(6)) {
     case 0:

@@ -1,5 +1,6 @@
 #include <torch/script.h>
 
+#include "device.h"
 #include "machine.h"
 #include "operations.h"
 
@@ -34,7 +35,7 @@ void script_module(Machine& machine) {
   auto& world = machine.world();
   torch::jit::Module module("script");
   module.register_parameter("weight", world.weight, /*is_buffer=*/false);
-  module.register_buffer("count", torch::zeros({}));
+  module.register_buffer("count", torch::zeros({}, device()));
   module.define(R"(
     def forward(self, x):
         y = torch.relu(torch.mm(x, self.weight))

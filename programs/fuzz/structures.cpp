@@ -73,7 +73,13 @@ void hook_with_backward(Machine& machine) {
   machine.push(x);
 }
 
+void side_stream_next(Machine& machine) {
+  machine.run_next_on_side_stream(machine.dice().between(1, 6));
+}
+
 }  // namespace
+
+std::vector<Operation> stream_operations() { return {{"side_stream_next", 8, side_stream_next}}; }
 
 std::vector<Operation> structure_operations() {
   return {{"checkpoint_next", 2, checkpoint_next},

@@ -5,6 +5,8 @@
 #include <algorithm>
 #include <utility>
 
+#include "device.h"
+
 namespace gradrecomp::fuzzing {
 namespace {
 
@@ -43,13 +45,14 @@ World::World(std::uint64_t seed, const Variant& variant)
        std::vector<std::vector<std::int64_t>>{{n, f}, {n, l, f}, {n, c, h, w}, {n, c, l}}) {
     inputs.push_back(input(shape));
   }
-  running_mean = buffer("running_mean", torch::zeros({c}));
-  running_var = buffer("running_var", torch::ones({c}));
-  counter = buffer("counter", torch::zeros({}, torch::kLong));
+  running_mean = buffer("running_mean", torch::zeros({c}, device()));
+  running_var = buffer("running_var", torch::ones({c}, device()));
+  counter = buffer("counter", torch::zeros({}, on_device(torch::kLong)));
   memory = buffer("memory", filled({l, f}, 0.5));
   words = torch::empty({n, l}, torch::kLong);
   auto* word = words.data_ptr<std::int64_t>();
   for (std::int64_t i = 0; i < words.numel(); ++i) word[i] = numbers_.below(v);
+  words = words.to(device());
   quirk = static_cast<std::size_t>(Dice(seed * 3 + variant.data).below(4));
 }
 
@@ -71,7 +74,7 @@ torch::Tensor World::filled(at::IntArrayRef shape, double scale_of_values) {
   for (std::int64_t i = 0; i < tensor.numel(); ++i) {
     item[i] = static_cast<float>((2 * numbers_.real() - 1) * scale_of_values);
   }
-  return tensor;
+  return tensor.to(device());
 }
 
 torch::Tensor World::parameter(const std::string& name, at::IntArrayRef shape,

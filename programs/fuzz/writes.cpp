@@ -1,5 +1,6 @@
 #include <algorithm>
 
+#include "device.h"
 #include "machine.h"
 #include "operations.h"
 
@@ -86,7 +87,8 @@ void fill_buffer(Machine& machine) {
   const auto rows = machine.dice().between(2, 4);
   const auto columns = machine.sizes().features;
   const bool uninitialized = machine.dice().chance(0.5);
-  auto buffer = uninitialized ? torch::empty({rows, columns}) : torch::zeros({rows, columns});
+  auto buffer = uninitialized ? torch::empty({rows, columns}, device())
+                              : torch::zeros({rows, columns}, device());
   for (std::int64_t row = 0; row < rows; ++row) {
     const auto source = machine.pick_shaped({columns});
     switch (machine.dice().below(3)) {
@@ -107,17 +109,18 @@ void fill_buffer(Machine& machine) {
 void scan(Machine& machine) {
   const auto& sizes = machine.sizes();
   const auto x = machine.pick_shaped({sizes.length, sizes.features});
-  auto states = torch::zeros({sizes.length + 1, sizes.features});
+  auto states = torch::zeros({sizes.length + 1, sizes.features}, device());
   for (std::int64_t t = 0; t < sizes.length; ++t) {
     const auto state = torch::tanh(states.select(0, t).clone() + x[t]);
-    states = states.index_copy(0, torch::full({1}, t + 1, torch::kLong), state.unsqueeze(0));
+    states =
+        states.index_copy(0, torch::full({1}, t + 1, on_device(torch::kLong)), state.unsqueeze(0));
   }
   machine.push(states);
 }
 
 void indexed_writes(Machine& machine) {
   const auto base = machine.pick_shaped({4, machine.sizes().features}).clone();
-  const auto rows = torch::tensor({2, 0}, torch::kLong);
+  const auto rows = torch::tensor({2, 0}, on_device(torch::kLong));
   const auto source = machine.pick_shaped({2, machine.sizes().features});
   switch (machine.dice().below(6)) {
     case 0:
@@ -174,6 +177,7 @@ void raw_write(Machine& machine) {
   auto mask = torch::empty({x.size(-1)});
   auto* item = mask.data_ptr<float>();
   for (std::int64_t i = 0; i < mask.numel(); ++i) item[i] = 0.1f * static_cast<float>(i % 7);
+  mask = mask.to(device());
   if (machine.dice().chance(0.5)) mask.mul_(0.5).add_(0.1);
   machine.push(x * mask);
 }

@@ -12,7 +12,7 @@
 #include "gradrecomp/tape/capture.h"
 #include "gradrecomp/tape/op_traits.h"
 #include "gradrecomp/tape/shortage.h"
-#include "support/host_device.h"
+#include "support/host_device/host_device.h"
 #include "support/messages.h"
 #include "support/own_operator.h"
 #include "support/plans.h"

@@ -10,7 +10,7 @@
 #include "gradrecomp/models/bert.h"
 #include "gradrecomp/models/resnet.h"
 #include "gradrecomp/profile/host_link.h"
-#include "support/host_device.h"
+#include "support/host_device/host_device.h"
 #include "support/messages.h"
 #include "support/plans.h"
 #include "support/predicted_peaks.h"
@@ -23,17 +23,6 @@ using ::testing::HasSubstr;
 using ::testing::IsEmpty;
 
 class Device : public LiveMemory {};
-
-/// The device has kernels in its scope, which it has not otherwise.
-class KernelsOfDevice {
- public:
-  explicit KernelsOfDevice(const kernels::Table* table) {
-    kernels::register_table(c10::kPrivateUse1, table);
-  }
-  ~KernelsOfDevice() { kernels::register_table(c10::kPrivateUse1, nullptr); }
-  KernelsOfDevice(const KernelsOfDevice&) = delete;
-  KernelsOfDevice& operator=(const KernelsOfDevice&) = delete;
-};
 
 at::Tensor on_device(const at::Tensor& tensor) { return tensor.to(kHostDevice); }
 
@@ -77,7 +66,7 @@ TEST_F(Device, M3PredictedPeakIsExactWithoutPreallocatedGradients) {
 }
 
 TEST_F(Device, M3AndM9PredictedPeakAndReplaysAreExactWithKernels) {
-  const KernelsOfDevice kernels(kernels::table(c10::kCPU));
+  const KernelsOfDevice kernels;
   expect_predicted_peaks(moved(models::resnet18(10)), images(), true);
 }
 
@@ -154,7 +143,7 @@ TEST_F(Device, StepsAreTheSame) {
 }
 
 TEST_F(Device, StepsAreTheSameWithKernels) {
-  const KernelsOfDevice kernels(kernels::table(c10::kCPU));
+  const KernelsOfDevice kernels;
   expect_same_step([](const Wrap& wrap) {
     auto model = convolutions();
     one(wrap)([&] { return model->forward(images()); }).exp().sum().backward();
@@ -163,7 +152,7 @@ TEST_F(Device, StepsAreTheSameWithKernels) {
 }
 
 TEST_F(Device, StepsOfABertAreTheSameWithKernels) {
-  const KernelsOfDevice kernels(kernels::table(c10::kCPU));
+  const KernelsOfDevice kernels;
   expect_same_step([](const Wrap& wrap) {
     auto model = bert();
     for (int step = 0; step < 2; ++step) {
@@ -214,7 +203,7 @@ TEST_F(Device, WithoutKernelsOpsAreReplayedByTheirCalls) {
 }
 
 TEST_F(Device, KernelsReplayWhatTheyCan) {
-  const KernelsOfDevice kernels(kernels::table(c10::kCPU));
+  const KernelsOfDevice kernels;
   const StepReport step = planned_step(pointwise_ops);
   EXPECT_EQ(step.num_replayed_ops, 5);
   EXPECT_EQ(step.num_substituted_ops, 4);

@@ -6,7 +6,7 @@
 #include <string>
 #include <vector>
 
-#include "support/host_device.h"
+#include "support/host_device/host_device.h"
 #include "support/live_memory.h"
 #include "support/training.h"
 
