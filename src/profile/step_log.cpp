@@ -389,8 +389,8 @@ void StepLog::add_values(const Tape& tape) {
 plan::Index StepLog::memory_of_value(const Tape& tape, ValueId value) const {
   for (ValueId id = last_in_memory(tape, value); id >= 0; id = tape.values()[id].overwrites) {
     const auto place = static_cast<std::size_t>(id);
-    if (place < value_memories_.size() && value_memories_[place] >= 0)
-      return value_memories_[place];
+    const bool is_known = place < value_memories_.size() && value_memories_[place] >= 0;
+    if (is_known) return value_memories_[place];
   }
   return 0;
 }

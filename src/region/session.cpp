@@ -218,20 +218,22 @@ bool Session::wants_guarded(const Sequence& sequence) const {
 }
 
 void Session::note_guarded(const Sequence& sequence, std::vector<tape::ValueId> values) {
-  const std::lock_guard lock(mutex_);
-  const Known known = find(sequence);
-  if (!known) return;
-  auto changed = std::make_shared<KnownSequence>(*known);
-  changed->advice.guarded = std::make_shared<const std::vector<tape::ValueId>>(std::move(values));
-  replace(known, std::move(changed));
+  auto guarded = std::make_shared<const std::vector<tape::ValueId>>(std::move(values));
+  change_advice(sequence, [&](tape::Advice& advice) { advice.guarded = std::move(guarded); });
 }
 
 void Session::note_modes(const Sequence& sequence) {
+  change_advice(sequence, [](tape::Advice& advice) { advice.has_one_mode = false; });
+}
+
+// Recorders share what they follow, so a changed copy takes its place.
+void Session::change_advice(const Sequence& sequence,
+                            const std::function<void(tape::Advice&)>& change) {
   const std::lock_guard lock(mutex_);
   const Known known = find(sequence);
   if (!known) return;
   auto changed = std::make_shared<KnownSequence>(*known);
-  changed->advice.has_one_mode = false;
+  change(changed->advice);
   replace(known, std::move(changed));
 }
 

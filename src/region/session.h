@@ -2,6 +2,7 @@
 
 #include <atomic>
 #include <cstdint>
+#include <functional>
 #include <memory>
 #include <mutex>
 #include <string>
@@ -45,8 +46,8 @@ class Session {
     std::vector<tape::Variant> variants;
     std::vector<std::uint8_t> kept;  ///< what the step itself kept, as an advice does
     c10::Device device;              ///< that its ops ran on
-    bool has_one_mode;               ///< that its ops ran in
-    bool was_short_of_memory;        ///< to verify all that it made
+    bool has_one_mode;               ///< all its ops ran in one NumericMode
+    bool was_short_of_memory;        ///< so that not all it made was verified
   };
 
   explicit Session(Options options);
@@ -70,9 +71,9 @@ class Session {
   void closed(const StepReport& step, const Sequence& sequence);
   /// Whether nobody has said yet which values of the sequence replays depend on.
   [[nodiscard]] bool wants_guarded(const Sequence& sequence) const;
+  void note_guarded(const Sequence& sequence, std::vector<tape::ValueId> values);
   /// Notes that ops of the sequence do not all run in one NumericMode after all.
   void note_modes(const Sequence& sequence);
-  void note_guarded(const Sequence& sequence, std::vector<tape::ValueId> values);
   /// Notes what a backward pass replayed.
   void replayed(const tape::Tape& tape);
   /// Plans for a profiled sequence.
@@ -98,6 +99,7 @@ class Session {
   [[nodiscard]] std::uint64_t context() const;
   void activate(Known known);
   void replace(const Known& known, Known by);
+  void change_advice(const Sequence& sequence, const std::function<void(tape::Advice&)>& change);
   void remember(Known known);
   void forget_plans();
   void plan_for(KnownSequence& known);

@@ -231,6 +231,7 @@ void Sweep::run_call(Op& op, Stack& stack) {
   if (op.rng) rng.emplace(*op.rng);
   AlgorithmWatch watch;
   op.handle.redispatchBoxed(op.keys, &stack);
+  if (!op.stream) return;  // the CPU's algorithms do not hang on workspaces
   if (traits_of(op.handle).fickle != Fickle::by_algorithm || !watch.has_changed()) return;
   TORCH_CHECK_WITH(OutOfMemoryError, false, "GradRecomp: ", op.handle.schema().name(),
                    " found no memory for its workspace in a replay, so it may have gone on with "
