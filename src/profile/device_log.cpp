@@ -32,11 +32,18 @@ constinit std::atomic<int> num_logs{0};
 constinit std::atomic<int> num_logs_of_host{0};
 constinit std::atomic<void (*)()> begin_reports{nullptr};
 
-void report(const void* pointer, std::size_t bytes, bool freed, c10::Device device) {
+std::vector<std::shared_ptr<DeviceLog>> present_logs() {
+  std::vector<std::shared_ptr<DeviceLog>> present;
   const std::lock_guard lock(logs().mutex);
   for (const auto& log : logs().all) {
-    if (const auto alive = log.lock()) alive->add(pointer, bytes, freed, device);
+    if (auto alive = log.lock()) present.push_back(std::move(alive));
   }
+  return present;
+}
+
+// Whoever hears an announcement may free memory, which is reported too: no lock is held here.
+void report(const void* pointer, std::size_t bytes, bool freed, c10::Device device) {
+  for (const auto& log : present_logs()) log->add(pointer, bytes, freed, device);
 }
 
 void have_devices_report() {
@@ -63,16 +70,20 @@ void report_host(const void* pointer, std::size_t bytes, bool freed) noexcept {
 
 void register_device_reports(void (*begin)()) { begin_reports = begin; }
 
-std::shared_ptr<DeviceLog> DeviceLog::begin(const tape::Tape* tape) {
+std::shared_ptr<DeviceLog> DeviceLog::begin(const tape::Tape* tape, Announce announce) {
   have_devices_report();
-  auto log = std::make_shared<DeviceLog>(tape);
+  auto log = std::make_shared<DeviceLog>(tape, std::move(announce));
   const std::lock_guard lock(logs().mutex);
   std::erase_if(logs().all, [](const auto& other) { return other.expired(); });
   logs().all.push_back(log);
   return log;
 }
 
-DeviceLog::DeviceLog(const tape::Tape* tape) : tape_(tape) { ++num_logs; }
+DeviceLog::DeviceLog(const tape::Tape* tape, Announce announce)
+    : tape_(tape), announce_(std::move(announce)) {
+  ++num_logs;
+}
+
 DeviceLog::~DeviceLog() {
   --num_logs;
   if (follows_host_) --num_logs_of_host;
@@ -88,6 +99,10 @@ void DeviceLog::add(const void* pointer, std::size_t bytes, bool freed, c10::Dev
   // Whoever frees it, it was ours if it was ever noted. A thread that ends has no pass to ask for.
   if (!freed && !is_ours(by_recorder)) return;
   const std::lock_guard lock(mutex_);
+  if (!freed && !tape::in_own_work()) {
+    // A copy, as who hears it may be the last to hold the step, whose log then falls silent.
+    if (const Announce announce = announce_) announce(by_recorder);
+  }
   if (reports_.size() == kMostReports) return;
   reports_.push_back(
       {pointer, device, static_cast<std::int64_t>(bytes), freed, tape::in_own_work(), by_recorder});
@@ -103,6 +118,11 @@ bool DeviceLog::is_ours(bool by_recorder) const {
 std::vector<DeviceReport> DeviceLog::take() {
   const std::lock_guard lock(mutex_);
   return std::exchange(reports_, {});
+}
+
+void DeviceLog::fall_silent() {
+  const std::lock_guard lock(mutex_);
+  announce_ = nullptr;
 }
 
 }  // namespace gradrecomp::profile

@@ -4,6 +4,7 @@
 
 #include <atomic>
 #include <cstdint>
+#include <functional>
 #include <memory>
 #include <mutex>
 #include <thread>
@@ -30,8 +31,11 @@ struct DeviceReport {
 // CUDA's allocator calls whoever follows it while it holds its lock. Who logs a step takes locks
 // too, those of the tape and its own, and under them it allocates and frees. So reports are only
 // noted down, in order, and read where the step log next comes by: at ops, unpacks and releases.
-// Nothing is lost by that but where between two of them the tape's own hold on a value outlived the
-// program's.
+//
+// What the program lets go of while the tape still holds it is reported by nobody. The step log has
+// to look for it before memory is taken again, or a peak counts it that it no longer belongs to. So
+// an allocation is announced to the step log before it is noted down. Under the allocator's lock
+// that log must not wait for another: where one of its own is taken, it looks later.
 //
 // A device's backward runs on a thread of autograd's, so a log takes what its own thread allocates
 // and what any thread allocates that runs a backward pass. What other threads do to the device,
@@ -45,9 +49,13 @@ struct DeviceReport {
 /// The reports of one step, until they are taken. Any number of threads.
 class DeviceLog {
  public:
+  /// Told before an allocation is noted down, and whether the thread that began the log makes it.
+  /// Called under the allocator's lock: must neither wait for a lock nor allocate on a device.
+  using Announce = std::function<void(bool by_recorder)>;
+
   /// Follows, from now on, what devices report for the step of `tape`.
-  static std::shared_ptr<DeviceLog> begin(const tape::Tape* tape);
-  explicit DeviceLog(const tape::Tape* tape);
+  static std::shared_ptr<DeviceLog> begin(const tape::Tape* tape, Announce announce);
+  DeviceLog(const tape::Tape* tape, Announce announce);
   ~DeviceLog();
   DeviceLog(const DeviceLog&) = delete;
   DeviceLog& operator=(const DeviceLog&) = delete;
@@ -57,6 +65,8 @@ class DeviceLog {
   void follow_host();
   /// What has been reported since the last call, in order.
   std::vector<DeviceReport> take();
+  /// Announces nothing any more once it returns.
+  void fall_silent();
 
  private:
   [[nodiscard]] bool is_ours(bool by_recorder) const;
@@ -64,7 +74,8 @@ class DeviceLog {
   const tape::Tape* tape_;  // to compare with
   std::thread::id recorder_ = std::this_thread::get_id();
   std::atomic<bool> follows_host_ = false;
-  std::mutex mutex_;
+  std::recursive_mutex mutex_;  // whoever hears an announcement takes what was noted before
+  Announce announce_;
   std::vector<DeviceReport> reports_;
 };
 

@@ -17,11 +17,14 @@ using tape::ValueId;
 
 StepLog::StepLog(const std::shared_ptr<const Tape>& tape)
     : tape_(tape), tape_address_(tape.get()), stream_clock_(std::make_unique<StreamClock>()) {}
-StepLog::~StepLog() = default;
+StepLog::~StepLog() {
+  if (device_log_) device_log_->fall_silent();
+}
 
 std::shared_ptr<StepLog> StepLog::begin(const std::shared_ptr<const Tape>& tape) {
   std::shared_ptr<StepLog> log(new StepLog(tape));
-  log->device_log_ = DeviceLog::begin(tape.get());
+  log->device_log_ = DeviceLog::begin(
+      tape.get(), [log = log.get()](bool by_recorder) { log->device_allocates(by_recorder); });
   add_allocation_sink(log);
   return log;
 }
@@ -182,6 +185,7 @@ void StepLog::saved(const Tape& /*tape*/, ValueId value) {
 void StepLog::sealed(const Tape& /*tape*/) {
   read_device_log();
   mark(EventKind::seal, -1);
+  sealed_ = true;
 }
 
 void StepLog::demanded(const Tape& tape, ValueId value) {
@@ -233,6 +237,15 @@ void StepLog::allocated(const void* pointer, std::size_t bytes) {
   const bool may_hold_values = !is_on_device_ || has_host_values_;
   if (!in_op_ && tape && may_hold_values) look_for_deaths(*tape);
   add_block(memories_.front(), pointer, static_cast<std::int64_t>(bytes), in_op_);
+}
+
+// Called under the lock of a device's allocator: see Note [ Reports of devices ].
+void StepLog::device_allocates(bool by_recorder) {
+  if (!by_recorder && !sealed_) return;  // the region's own thread is at the tape, without its lock
+  const auto tape = tape_.lock();
+  const auto backward_waits = tape ? tape->try_lock() : std::unique_lock<std::recursive_mutex>();
+  const std::unique_lock lock(mutex_, std::try_to_lock);
+  if (backward_waits && lock && !finished_ && !in_op_) look_for_deaths(*tape);
 }
 
 void StepLog::freed(const void* pointer, std::size_t /*bytes*/) {
@@ -300,6 +313,7 @@ plan::Graph StepLog::finish(const Tape& tape, std::uint64_t signature) {
   look_for_deaths(tape);
   flush();
   finished_ = true;
+  device_log_->fall_silent();
   device_log_.reset();
   add_backward_time();
   backward_seconds_ -= tape.replay_seconds() - replay_seconds_before_backward_;

@@ -41,6 +41,9 @@ Tape::Tape() : contents_(std::make_unique<Contents>()) {}
 Tape::~Tape() = default;
 
 std::unique_lock<std::recursive_mutex> Tape::lock() const { return lock_politely(mutex_); }
+std::unique_lock<std::recursive_mutex> Tape::try_lock() const {
+  return std::unique_lock(mutex_, std::try_to_lock);
+}
 
 ValueId Tape::last_version(ValueId value) const {
   while (values_[value].overwritten_by >= 0) value = values_[value].overwritten_by;

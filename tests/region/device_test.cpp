@@ -94,6 +94,40 @@ TEST_F(Device, M3OffloadedValuesTakeNoMemoryOfIt) {
   expect_same_bits(expected, gradients(*model));
 }
 
+// Takes memory on its way back, before anything is unpacked.
+struct Roomy : torch::autograd::Function<Roomy> {
+  static at::Tensor forward(torch::autograd::AutogradContext* /*context*/, const at::Tensor& x) {
+    return x * 2;
+  }
+  static torch::autograd::variable_list backward(torch::autograd::AutogradContext* /*context*/,
+                                                 torch::autograd::variable_list gradients) {
+    const auto room = torch::zeros({64, 64}, gradients[0].options());
+    return {gradients[0] + room.sum()};
+  }
+};
+
+// Nobody reports it: the tape holds that memory, too.
+TEST_F(Device, M3PredictedPeakIsExactWhereTheProgramLetsGoOfWhatTheTapeHolds) {
+  const auto x = on_device(torch::randn({32, 32})).requires_grad_();
+  x.mutable_grad() = torch::zeros_like(x);
+  Region region({.policy = "drop_all"});
+  const auto step = [&] {
+    return peak_of(
+        [&] {
+          at::Tensor held;
+          const auto y = region.run([&] {
+            held = x.exp();
+            return Roomy::apply(held);
+          });
+          return y.sum();
+        },
+        kHostDevice);
+  };
+  step();
+  EXPECT_EQ(step(), region.plan().predicted_peak_bytes);
+  EXPECT_TRUE(region.last_step().followed_plan);
+}
+
 TEST_F(Device, LinkToTheHostIsMeasured) {
   const plan::HostLink link = profile::measured_host_link(kHostDevice);
   EXPECT_GT(link.store_bytes_per_second, 0);

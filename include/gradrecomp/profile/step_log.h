@@ -2,6 +2,7 @@
 
 #include <c10/core/Device.h>
 
+#include <atomic>
 #include <chrono>
 #include <memory>
 #include <mutex>
@@ -92,6 +93,7 @@ class GRADRECOMP_API StepLog final : public tape::Observer, public AllocationSin
   void mark(plan::EventKind kind, tape::ValueId id);
   void add_backward_time();
   void note_device(const tape::Tape& tape, tape::OpId op);
+  void device_allocates(bool by_recorder);
   void read_device_log();
   plan::Index memory_of(c10::Device device);
   static void add_block(Memory& memory, const void* pointer, std::int64_t bytes, bool in_op);
@@ -124,6 +126,7 @@ class GRADRECOMP_API StepLog final : public tape::Observer, public AllocationSin
   bool is_on_device_ = false;     ///< some op ran on another device than the host
   bool has_host_values_ = false;  ///< some op made a value in the host's memory
   bool in_op_ = false;
+  std::atomic<bool> sealed_ = false;
   bool finished_ = false;
   std::unique_ptr<StreamClock> stream_clock_;
   std::vector<OnStream> on_stream_;  ///< of each op of the graph

@@ -213,6 +213,8 @@ class GRADRECOMP_API Tape : public std::enable_shared_from_this<Tape> {
   [[nodiscard]] std::vector<Variant> variants() const;
   /// Keeps backward threads out while it is held, for whoever looks at several things at once.
   [[nodiscard]] std::unique_lock<std::recursive_mutex> lock() const;
+  /// The same for who must not wait: owns nothing where another thread holds it.
+  [[nodiscard]] std::unique_lock<std::recursive_mutex> try_lock() const;
 
   /// Calls `begins`, under the lock, when a backward pass first asks for a value.
   void at_backward(std::function<void(Tape&)> begins) { backward_begins_ = std::move(begins); }
