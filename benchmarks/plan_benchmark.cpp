@@ -3,9 +3,9 @@
 #include <cstdint>
 #include <vector>
 
+#include "gradrecomp/plan/make_plan.h"
 #include "gradrecomp/plan/policies.h"
 #include "gradrecomp/plan/simulate.h"
-#include "gradrecomp/plan/solver.h"
 #include "support/model_graphs.h"
 #include "support/skip_graphs.h"
 

@@ -10,7 +10,7 @@
 
 #include "bad_input.h"
 #include "cost_model.h"
-#include "gradrecomp/plan/solver.h"
+#include "gradrecomp/plan/make_plan.h"
 #include "gradrecomp/region/region.h"
 #include "spread.h"
 #include "tensor_snapshot.h"

@@ -3,7 +3,7 @@
 #include <fmt/format.h>
 
 #include "bad_input.h"
-#include "file_replacement.h"
+#include "plan/files/file_replacement.h"
 
 namespace gradrecomp::program {
 namespace {

@@ -6,8 +6,8 @@
 #include <utility>
 
 #include "device.h"
+#include "gradrecomp/plan/make_plan.h"
 #include "gradrecomp/plan/policies.h"
-#include "gradrecomp/plan/solver.h"
 #include "gradrecomp/profile/host_link.h"
 
 namespace gradrecomp::program {

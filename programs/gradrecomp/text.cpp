@@ -5,7 +5,7 @@
 #include <cstdint>
 
 #include "bad_input.h"
-#include "text_file.h"
+#include "plan/files/text_file.h"
 
 namespace gradrecomp::program {
 

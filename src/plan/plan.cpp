@@ -5,11 +5,6 @@
 #include <iomanip>
 #include <sstream>
 
-#include "devices.h"
-#include "gradrecomp/plan/policies.h"
-#include "gradrecomp/plan/simulate.h"
-#include "pricing.h"
-
 namespace gradrecomp::plan {
 namespace {
 
@@ -67,23 +62,6 @@ std::string Plan::brief_report() const {
   }
   if (!feasible) text << "; does not meet the bound, nearest plan found";
   return text.str();
-}
-
-Plan predict(const Graph& graph, Plan plan) {
-  Simulator simulator(graph);
-  const Pricing pricing(graph, plan.cost);
-  const Simulation result = simulator.run(plan.keep, plan.sweeps, plan.offloads);
-  plan.predicted_peak_bytes = result.peak_bytes;
-  plan.predicted_plain_peak_bytes = simulator.run(keep_all(graph)).peak_bytes;
-  plan.devices = device_peaks(graph, plan);
-  plan.predicted_overhead_seconds = pricing.seconds_ratio(result.replay_seconds);
-  plan.predicted_overhead_flops = pricing.flops_ratio(result.replay_flops);
-  plan.num_replayed_ops = result.num_replayed_ops;
-  plan.offloaded_bytes = 0;
-  for (const Offload& offload : plan.offloads) {
-    plan.offloaded_bytes += graph.values[offload.value].bytes;
-  }
-  return plan;
 }
 
 }  // namespace gradrecomp::plan

@@ -7,6 +7,7 @@
 #include <stdexcept>
 #include <utility>
 
+#include "gradrecomp/plan/predict.h"
 #include "gradrecomp/plan/signature.h"
 #include "gradrecomp/profile/host_link.h"
 

@@ -10,8 +10,8 @@
 #include <vector>
 
 #include "gradrecomp/plan/graph.h"
+#include "gradrecomp/plan/make_plan.h"
 #include "gradrecomp/plan/plan.h"
-#include "gradrecomp/plan/solver.h"
 #include "gradrecomp/profile/step_log.h"
 #include "gradrecomp/region/region.h"
 #include "gradrecomp/tape/recorder.h"

@@ -6,9 +6,9 @@
 #include <cstdint>
 #include <limits>
 
+#include "gradrecomp/plan/make_plan.h"
 #include "gradrecomp/plan/policies.h"
 #include "gradrecomp/plan/simulate.h"
-#include "gradrecomp/plan/solver.h"
 #include "support/expect_error.h"
 #include "support/step_builder.h"
 

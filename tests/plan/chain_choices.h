@@ -5,7 +5,7 @@
 #include <cstdint>
 #include <vector>
 
-#include "chain.h"
+#include "plan/chain/chain.h"
 
 namespace gradrecomp::plan {
 

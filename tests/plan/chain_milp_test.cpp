@@ -8,11 +8,11 @@
 #include <span>
 #include <vector>
 
-#include "chain.h"
 #include "chain_labels.h"
 #include "chain_program.h"
-#include "choices.h"
-#include "menus.h"
+#include "plan/chain/chain.h"
+#include "plan/chain/menus.h"
+#include "plan/graph/choosable_values.h"
 #include "support/milp.h"
 #include "support/model_graphs.h"
 #include "support/random_chain.h"
@@ -40,7 +40,8 @@ class Chain {
       : blocks_(make_block_graphs(graph, find_blocks(graph, 128),
                                   std::vector(graph.values.size(), Verdict::open),
                                   tiny_bytes(graph))),
-        menus_(blocks_, Pricing(graph, cost), {.num_simulations = 3000, .num_just_in_time = 0}) {}
+        menus_(blocks_, ReplayCost(graph, cost), {.num_simulations = 3000, .num_just_in_time = 0}) {
+  }
 
   [[nodiscard]] std::span<const Menu* const> menus() const { return menus_.of_blocks(); }
 

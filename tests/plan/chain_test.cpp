@@ -1,4 +1,4 @@
-#include "chain.h"
+#include "plan/chain/chain.h"
 
 #include <gtest/gtest.h>
 
@@ -13,8 +13,8 @@
 #include <utility>
 #include <vector>
 
-#include "chain_search.h"
 #include "gradrecomp/plan/simulate.h"
+#include "plan/chain/chain_search.h"
 #include "support/model_graphs.h"
 #include "support/random_chain.h"
 
@@ -61,17 +61,17 @@ Stairs stairs_of(const std::vector<ChainPoint>& points) {
 struct Chain {
   Chain(Graph whole, const MenuSize& size)
       : graph(std::move(whole)),
-        pricing(graph, CostModel::seconds),
+        replay_cost(graph, CostModel::seconds),
         open(graph.values.size(), Verdict::open),
-        search(graph, pricing, open, Replays::many),
+        search(graph, replay_cost, open, Replays::many),
         blocks(make_block_graphs(graph, find_blocks(graph, 128), open, 0)) {
-    for (const BlockGraph& block : blocks) menus.push_back(make_menu(block, pricing, size));
+    for (const BlockGraph& block : blocks) menus.push_back(make_menu(block, replay_cost, size));
     for (const Menu& menu : menus) of_blocks.push_back(&menu);
     for (const Menu& menu : menus) dearest += menu.dearest(8);
   }
 
   Graph graph;
-  Pricing pricing;
+  ReplayCost replay_cost;
   std::vector<Verdict> open;
   ChainSearch search;
   std::vector<BlockGraph> blocks;
@@ -295,7 +295,7 @@ struct Agreement {
         static_cast<double>(result.peak_bytes) / static_cast<double>(point.peak_bytes);
     ++num_plans;
     num_equal_peaks += result.peak_bytes == point.peak_bytes ? 1 : 0;
-    num_equal_costs += std::abs(chain.pricing.total(result) - point.cost) < kRounding ? 1 : 0;
+    num_equal_costs += std::abs(chain.replay_cost.total(result) - point.cost) < kRounding ? 1 : 0;
     least_ratio = std::min(least_ratio, ratio);
     most_ratio = std::max(most_ratio, ratio);
   }

@@ -7,8 +7,8 @@
 #include <utility>
 #include <vector>
 
+#include "gradrecomp/plan/make_plan.h"
 #include "gradrecomp/plan/simulate.h"
-#include "gradrecomp/plan/solver.h"
 #include "support/milp.h"
 #include "support/nested_brute_force.h"
 #include "support/random_chain.h"

@@ -12,14 +12,15 @@
 
 #include "gradrecomp/plan/batch_fit.h"
 #include "gradrecomp/plan/graph_file.h"
+#include "gradrecomp/plan/make_plan.h"
 #include "gradrecomp/plan/plan_file.h"
 #include "gradrecomp/plan/policies.h"
+#include "gradrecomp/plan/predict.h"
 #include "gradrecomp/plan/simulate.h"
-#include "gradrecomp/plan/solver.h"
+#include "plan/files/text_file.h"
 #include "support/expect_error.h"
 #include "support/step_builder.h"
 #include "support/two_devices.h"
-#include "text_file.h"
 
 namespace gradrecomp::plan {
 namespace {

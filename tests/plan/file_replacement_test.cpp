@@ -1,4 +1,4 @@
-#include "file_replacement.h"
+#include "plan/files/file_replacement.h"
 
 #include <fcntl.h>
 #include <gtest/gtest.h>

@@ -6,13 +6,13 @@
 #include <filesystem>
 #include <limits>
 
+#include "gradrecomp/plan/make_plan.h"
 #include "gradrecomp/plan/plan_file.h"
-#include "gradrecomp/plan/solver.h"
+#include "plan/files/text_file.h"
 #include "support/expect_error.h"
 #include "support/model_graphs.h"
 #include "support/random_graph.h"
 #include "support/temporary_folder.h"
-#include "text_file.h"
 
 namespace gradrecomp::plan {
 namespace {

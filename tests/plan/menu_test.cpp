@@ -1,4 +1,4 @@
-#include "menu.h"
+#include "plan/chain/menu.h"
 
 #include <gtest/gtest.h>
 
@@ -63,8 +63,8 @@ std::vector<Fate> fates(const BlockGraph& block) {
 
 class Meter {
  public:
-  Meter(const BlockGraph& block, const Pricing& pricing)
-      : block_(block), pricing_(pricing), simulator_(block.graph) {}
+  Meter(const BlockGraph& block, const ReplayCost& replay_cost)
+      : block_(block), replay_cost_(replay_cost), simulator_(block.graph) {}
 
   Figures measure(std::uint64_t kept, Fate fate, bool just_in_time) {
     const std::vector<Index> at_once(block_.graph.values.size(), 0);
@@ -72,11 +72,11 @@ class Meter {
     Figures found;
     found.retained = result.seal_bytes;
     found.swept = timeline_.live_bytes[block_.sweep_end - 1] - result.seal_bytes;
-    found.cost = just_in_time ? pricing_.passing(result) : pricing_.total(result);
+    found.cost = just_in_time ? replay_cost_.passing(result) : replay_cost_.total(result);
     for (std::size_t i = 0; i < timeline_.replayed_ops.size(); ++i) {
       const bool in_sweep = timeline_.replay_events[i] < block_.sweep_end;
       const Op& op = block_.graph.ops[timeline_.replayed_ops[i]];
-      found.pass_cost += in_sweep ? pricing_.passing(op) : 0;
+      found.pass_cost += in_sweep ? replay_cost_.passing(op) : 0;
     }
     const Index reached = reach(0);
     found.linked = reached < block_.sweep_end;
@@ -134,7 +134,7 @@ class Meter {
   }
 
   const BlockGraph& block_;
-  const Pricing& pricing_;
+  const ReplayCost& replay_cost_;
   Simulator simulator_;
   Timeline timeline_;
 };
@@ -166,18 +166,18 @@ void for_each_block(Draw draw, int num_graphs, const Choices& choices, Visit vis
   for (int seed = 0; seed < num_graphs && !::testing::Test::HasFailure(); ++seed) {
     SCOPED_TRACE(seed);
     const Graph graph = draw(seed);
-    const Pricing pricing(graph, seed % 2 == 0 ? CostModel::seconds : CostModel::flops);
+    const ReplayCost replay_cost(graph, seed % 2 == 0 ? CostModel::seconds : CostModel::flops);
     for (const BlockGraph& block : blocks_of(graph)) {
       const std::size_t num_choices = block.choices.size();
-      if (num_choices >= choices.least && num_choices <= choices.most) visit(block, pricing);
+      if (num_choices >= choices.least && num_choices <= choices.most) visit(block, replay_cost);
     }
   }
 }
 
 /// Counts the sets of choices that no option is as good as in all figures at once.
-void count_missed(const BlockGraph& block, const Pricing& pricing, Count& count) {
-  const Menu menu = make_menu(block, pricing, kUncapped);
-  Meter meter(block, pricing);
+void count_missed(const BlockGraph& block, const ReplayCost& replay_cost, Count& count) {
+  const Menu menu = make_menu(block, replay_cost, kUncapped);
+  Meter meter(block, replay_cost);
   for (const Fate fate : fates(block)) {
     std::vector<Figures> plain;
     for (const Option& o : menu.of(fate.out, fate.in)) {
@@ -196,9 +196,10 @@ void count_missed(const BlockGraph& block, const Pricing& pricing, Count& count)
 template <typename Draw>
 Count count_missed(Draw draw, int num_graphs, const Choices& choices) {
   Count count;
-  for_each_block(draw, num_graphs, choices, [&](const BlockGraph& block, const Pricing& pricing) {
-    count_missed(block, pricing, count);
-  });
+  for_each_block(draw, num_graphs, choices,
+                 [&](const BlockGraph& block, const ReplayCost& replay_cost) {
+                   count_missed(block, replay_cost, count);
+                 });
   count.print("better than every option in some figure");
   EXPECT_GT(count.num_sets, 1000);
   return count;
@@ -249,9 +250,9 @@ void expect_real(const std::vector<Option>& options, Meter& meter, Fate fate) {
 template <typename Draw>
 void expect_all_real(Draw draw, const MenuSize& size) {
   Count count;
-  for_each_block(draw, 100, {}, [&](const BlockGraph& block, const Pricing& pricing) {
-    const Menu menu = make_menu(block, pricing, size);
-    Meter meter(block, pricing);
+  for_each_block(draw, 100, {}, [&](const BlockGraph& block, const ReplayCost& replay_cost) {
+    const Menu menu = make_menu(block, replay_cost, size);
+    Meter meter(block, replay_cost);
     for (const Fate fate : fates(block)) {
       const std::vector<Option>& options = menu.of(fate.out, fate.in);
       const auto most = static_cast<std::size_t>(size.num_options) + size.num_just_in_time;

@@ -8,8 +8,8 @@
 #include <limits>
 #include <vector>
 
-#include "bound.h"
-#include "gradrecomp/plan/solver.h"
+#include "gradrecomp/plan/make_plan.h"
+#include "plan/proof/lower_bound.h"
 #include "support/model_graphs.h"
 #include "support/random_chain.h"
 #include "support/random_graph.h"
@@ -27,11 +27,11 @@ constexpr double kRounding = 1e-5;  // the solver's, as a share of the step
 /// with the load of every event within a peak.
 class Relaxation {
  public:
-  Relaxation(const Graph& graph, const Pricing& pricing)
+  Relaxation(const Graph& graph, const ReplayCost& replay_cost)
       : graph_(graph), lives_(graph.values.size()), readers_(graph.values.size()) {
     for (const Op& op : graph.ops) {
       for (const Index u : op.inputs) readers_[u].push_back(&op - graph.ops.data());
-      replayed_.push_back(milp_.add_binary(pricing.overhead(op)));
+      replayed_.push_back(milp_.add_binary(replay_cost.overhead(op)));
     }
     find_lives();
     find_unsaved_releases();
@@ -218,10 +218,10 @@ Gaps compare(const std::vector<Graph>& graphs, const Question& question) {
   std::vector<Plan> plans;
   std::vector<Milp> programs;
   for (const Graph& graph : graphs) {
-    const Pricing pricing(graph, question.cost);
+    const ReplayCost replay_cost(graph, question.cost);
     for (const double overhead : question.overheads) {
       plans.push_back(make_plan(graph, {.max_overhead = overhead, .cost = question.cost}));
-      programs.push_back(Relaxation(graph, pricing).within(plans.back().predicted_peak_bytes));
+      programs.push_back(Relaxation(graph, replay_cost).within(plans.back().predicted_peak_bytes));
     }
   }
   const std::vector<MilpSolution> solutions = solve(programs, 4);

@@ -1,4 +1,4 @@
-#include "min_cut.h"
+#include "plan/proof/min_cut.h"
 
 #include <gtest/gtest.h>
 

@@ -3,7 +3,8 @@
 
 #include <random>
 
-#include "gradrecomp/plan/solver.h"
+#include "gradrecomp/plan/make_plan.h"
+#include "gradrecomp/plan/predict.h"
 #include "support/model_graphs.h"
 #include "support/skip_graphs.h"
 

@@ -5,15 +5,15 @@
 #include <random>
 #include <vector>
 
+#include "gradrecomp/plan/make_plan.h"
 #include "gradrecomp/plan/policies.h"
 #include "gradrecomp/plan/simulate.h"
-#include "gradrecomp/plan/solver.h"
-#include "offloaded_graph.h"
+#include "plan/offload/offloaded_graph.h"
+#include "plan/offload/transfers.h"
 #include "support/expect_error.h"
 #include "support/model_graphs.h"
 #include "support/random_graph.h"
 #include "support/step_builder.h"
-#include "transfers.h"
 
 namespace gradrecomp::plan {
 namespace {

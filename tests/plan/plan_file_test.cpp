@@ -5,11 +5,11 @@
 #include <fstream>
 #include <limits>
 
-#include "gradrecomp/plan/solver.h"
+#include "gradrecomp/plan/make_plan.h"
+#include "plan/files/text_file.h"
 #include "support/expect_error.h"
 #include "support/random_graph.h"
 #include "support/temporary_folder.h"
-#include "text_file.h"
 
 namespace gradrecomp::plan {
 namespace {

@@ -8,9 +8,10 @@
 #include <stdexcept>
 #include <vector>
 
-#include "closure.h"
+#include "gradrecomp/plan/kept_set.h"
+#include "gradrecomp/plan/make_plan.h"
 #include "gradrecomp/plan/simulate.h"
-#include "gradrecomp/plan/solver.h"
+#include "plan/graph/wanted_values.h"
 #include "support/random_chain.h"
 #include "support/random_graph.h"
 #include "support/reference_executor.h"

@@ -5,8 +5,8 @@
 #include <cstdint>
 #include <string>
 
+#include "gradrecomp/plan/make_plan.h"
 #include "gradrecomp/plan/simulate.h"
-#include "gradrecomp/plan/solver.h"
 
 namespace gradrecomp::plan {
 namespace {

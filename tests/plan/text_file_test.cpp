@@ -1,4 +1,4 @@
-#include "text_file.h"
+#include "plan/files/text_file.h"
 
 #include <gtest/gtest.h>
 

@@ -7,7 +7,7 @@
 #include "gradrecomp/models/bert.h"
 #include "gradrecomp/models/resnet.h"
 #include "gradrecomp/models/vit.h"
-#include "gradrecomp/plan/solver.h"
+#include "gradrecomp/plan/make_plan.h"
 #include "gradrecomp/profile/memory_meter.h"
 #include "gradrecomp/region/region.h"
 #include "support/training.h"

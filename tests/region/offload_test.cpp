@@ -8,6 +8,7 @@
 #include <vector>
 
 #include "gradrecomp/models/resnet.h"
+#include "gradrecomp/plan/predict.h"
 #include "gradrecomp/profile/memory_meter.h"
 #include "gradrecomp/region/region.h"
 #include "host_pool.h"

@@ -7,20 +7,11 @@
 
 #include "gradrecomp/export.h"
 #include "gradrecomp/plan/graph.h"
+#include "gradrecomp/plan/kept_set.h"
 #include "gradrecomp/plan/plan.h"
 #include "gradrecomp/plan/selection.h"
 
 namespace gradrecomp::plan {
-
-/// Per value of a graph: 1 keep, 0 drop.
-using KeptSet = std::vector<std::uint8_t>;
-
-/// Keeps every value autograd saved: the plain step.
-GRADRECOMP_API KeptSet keep_all(const Graph& graph);
-
-/// Keeps only what cannot be replayed. Its peak is often that of the plain step, as the first
-/// demand of backward makes the whole network again.
-GRADRECOMP_API KeptSet drop_all(const Graph& graph);
 
 /// Keeps what crosses the boundaries between groups of `k` stages, in the order they first run.
 ///

@@ -4,7 +4,7 @@
 
 #include "expect.h"
 #include "gradrecomp/plan/graph_file.h"
-#include "gradrecomp/plan/solver.h"
+#include "gradrecomp/plan/make_plan.h"
 
 using namespace gradrecomp;
 

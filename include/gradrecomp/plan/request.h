@@ -1,0 +1,47 @@
+#pragma once
+
+#include <cstdint>
+#include <optional>
+#include <string>
+
+#include "gradrecomp/plan/host_link.h"
+#include "gradrecomp/plan/plan.h"
+#include "gradrecomp/plan/selection.h"
+
+namespace gradrecomp::plan {
+
+/// What a plan is asked for: one budget, or one fixed policy.
+struct Request {
+  /// Least peak whose replays cost at most this ratio of the plain step; 0.05 is a good start. On
+  /// several devices the replays of all together, and the peaks of all summed up.
+  /// Under CostModel::flops even 0 saves much, as normalisations and activations count nothing
+  /// there.
+  std::optional<double> max_overhead = std::nullopt;
+  /// Least overhead whose activation peak is at most this, on each device.
+  std::optional<std::int64_t> max_peak_bytes = std::nullopt;
+  /// What max_overhead counts, and what is kept low under max_peak_bytes.
+  CostModel cost = CostModel::seconds;
+  /// A fixed policy as parse_policy() reads it; empty: the one that the given budget names.
+  std::string policy = {};
+  /// Values decided beforehand, under every policy.
+  Selection selection = {};
+  /// What kept values may go to host memory by, where a budget is set; none: they may not. Seconds
+  /// that wait for it count as overhead in seconds; a budget in FLOPs admits none. On several
+  /// devices nothing goes there.
+  std::optional<HostLink> host_link = std::nullopt;
+  bool operator==(const Request&) const = default;
+};
+
+/// What a front is asked for.
+struct FrontRequest {
+  /// The cost that rises along the front.
+  CostModel cost = CostModel::seconds;
+  /// Values decided beforehand.
+  Selection selection = {};
+  /// Also plans that replay ops more than once and go below what one replay of each reaches; takes
+  /// about ten times as long.
+  bool nested = true;
+  bool operator==(const FrontRequest&) const = default;
+};
+
+}  // namespace gradrecomp::plan

@@ -1,0 +1,33 @@
+#pragma once
+
+#include <cstdint>
+#include <span>
+#include <vector>
+
+#include "gradrecomp/plan/graph.h"
+#include "gradrecomp/plan/kept_set.h"
+#include "gradrecomp/plan/selection.h"
+#include "plan/graph/blocks.h"
+
+namespace gradrecomp::plan {
+
+/// One block as a step of its own; see Note [ Blocks as steps ] in block_graph.cpp.
+struct BlockGraph {
+  Graph graph;
+  std::vector<Index> global;    ///< per value: its index in the whole graph
+  std::vector<Index> inputs;    ///< values of earlier blocks that a plan may drop
+  std::vector<Index> boundary;  ///< values made here that the next block reads, likewise
+  std::vector<Index> choices;   ///< other values made here that a plan may keep or drop
+  KeptSet keep;                 ///< those decided beforehand
+  Index sweep_end = 0;          ///< events behind the replay that a later block sets off
+};
+
+/// Every block of `graph`. Values of fewer than `tiny_bytes` are no choices.
+std::vector<BlockGraph> make_block_graphs(const Graph& graph, const Blocks& blocks,
+                                          std::span<const Verdict> verdicts,
+                                          std::int64_t tiny_bytes);
+
+/// Per event: the block whose forward or backward it belongs to.
+std::vector<Index> find_windows(const Graph& graph, const Blocks& blocks);
+
+}  // namespace gradrecomp::plan

@@ -1,0 +1,316 @@
+#include "chain.h"
+
+#include <algorithm>
+#include <array>
+#include <cstddef>
+#include <utility>
+
+#include "plan/graph/pareto.h"
+#include "pruning_bounds.h"
+
+// Note [ Chains ]
+// ~~~~~~~~~~~~~~~
+// Blocks are put together from the last to the first, the order of backward. A partial plan for the
+// blocks from k on has a cost and a peak above what the blocks before k retain. Where the boundary
+// before k is kept, that is all (`closed`). Where it is dropped (`open`), a replay in some later
+// block reaches across k and further, and makes what the run of dropped boundaries sweeps, all at
+// once; from then on the blocks before k add to the peak what that replay makes of them too. So an
+// open partial plan has two peaks: until that replay (rest) and from it on (run). With R, S, A, B
+// the retained and swept bytes and the early and late peak of an option of block k,
+//   kept    -> kept      rest' = max(rest + R, A)
+//   kept    -> dropped   rest' = max(rest + R, A),           run' = B
+//   dropped -> kept      rest' = max(rest + R, run + R + S, A, B)
+//   dropped -> dropped   rest' = rest + R,                   run' = max(run + R + S, A)  if linked
+//                        rest' = max(rest + R, run + R + S, A),  run' = B                if not
+// Here the first replay that reaches across leaves behind all it makes. In nested plans several do:
+// that of the block behind is the last, and with each block that goes on with the run there is one
+// more. The first p of them may run through a block (passes, each at the cost of its boundary
+// alone) and the next one leave its values behind, when fewer other bytes are live; those after it
+// find them there. An open plan then has a peak since_i from each of these replays on, run =
+// since_0, and
+//   since_i' = max(since_i + R, since_p + R + S, A) for i <= p,  since_(p+1)' = T
+//   cost' = cost + c + p * (cost of a pass)
+// with T the tail peak of the block: from its own reach on.
+// Exact but for costs that fall into one bucket, of which the lowest peak survives, for the number
+// of open plans a bucket holds, and for since_1 and later, which do not tell open plans apart.
+
+namespace gradrecomp::plan {
+namespace {
+
+constexpr int kCoarser = 4;
+constexpr int kFewestBuckets = 100;
+constexpr int kFewestOpenPoints = 3;
+constexpr std::int64_t kNone = PruningBounds::kNone;
+
+/// How a partial plan came about: the choice for one block and the plan for those behind it.
+struct Step {
+  BlockChoice choice;
+  Index next = -1;
+};
+
+/// The program for up to `kReaches` replays that run across one cut.
+template <std::size_t kReaches>
+class Chain {
+ public:
+  Chain(std::span<const Menu* const> menus, const ChainSize& size, const PruningBounds* pruning)
+      : menus_(menus),
+        size_(size),
+        pruning_(pruning),
+        buckets_per_cost_((size.num_buckets - 1) / size.max_cost) {
+    size_.max_passes = std::min(size_.max_passes, static_cast<int>(kReaches) - 1);
+  }
+
+  std::vector<ChainPoint> solve() {
+    closed_.assign(1, {.rest_bytes = 0});
+    for (std::size_t k = menus_.size(); k-- > 0;) prepend(k);
+    std::vector<ChainPoint> points;
+    for (const Partial& partial : closed_) points.push_back(unwind(partial));
+    return points;
+  }
+
+ private:
+  struct Partial {
+    std::int64_t rest_bytes = kNone;
+    double cost = 0;
+    Index step = -1;
+    int num_reaches = 0;  ///< replays that run across the present cut
+    /// Per such replay, first to last: the peak since then. The last is that of the block behind.
+    std::array<std::int64_t, kReaches> since_bytes{};
+
+    [[nodiscard]] std::int64_t run_bytes() const { return since_bytes.front(); }
+  };
+
+  void prepend(std::size_t k) {
+    const Menu& menu = *menus_[k];
+    block_ = k;
+    next_closed_.assign(size_.num_buckets, {});
+    next_open_.resize(static_cast<std::size_t>(size_.num_buckets) * num_lists());
+    for (std::vector<Partial>& cell : next_open_) cell.clear();
+    for (const Boundary out : {Boundary::kept, Boundary::dropped}) {
+      for (const Boundary in : {Boundary::kept, Boundary::dropped}) {
+        for (const Option& option : menu.of(out, in)) extend({&option, out, in, 0});
+        if (out == Boundary::kept) continue;
+        for (int passes = 1; passes <= size_.max_passes; ++passes) {
+          for (const Option& option : menu.of(out, in)) extend({&option, out, in, passes});
+        }
+      }
+    }
+    closed_.clear();
+    for (const Partial& partial : next_closed_) {
+      if (partial.rest_bytes < (closed_.empty() ? kNone : closed_.back().rest_bytes)) {
+        closed_.push_back(partial);
+      }
+    }
+    prune_open();
+    for (Partial& partial : closed_) partial.step = commit(partial.step);
+    for (Partial& partial : open_) partial.step = commit(partial.step);
+    tried_.clear();
+  }
+
+  void extend(const BlockChoice& choice) {
+    if (choice.option->just_in_time && size_.max_passes == 0) return;
+    const std::vector<Partial>& behind = choice.out == Boundary::kept ? closed_ : open_;
+    for (const Partial& partial : behind) {
+      if (choice.num_passes > 0 && choice.num_passes >= partial.num_reaches) continue;
+      const Partial made = joined(partial, choice);
+      if (made.cost > size_.max_cost || is_hopeless(made)) continue;
+      add(made, choice, partial.step);
+    }
+  }
+
+  [[nodiscard]] bool is_hopeless(const Partial& made) const {
+    if (pruning_ == nullptr) return false;
+    return std::max(made.rest_bytes, made.run_bytes()) >= pruning_->below(block_, made.cost);
+  }
+
+  Partial joined(const Partial& behind, const BlockChoice& choice) const {
+    const Option& o = *choice.option;
+    const int passes = choice.num_passes;
+    Partial made{.rest_bytes = behind.rest_bytes + o.retained_bytes,
+                 .cost = behind.cost + o.cost + passes * o.pass_cost};
+    const bool was_open = choice.out == Boundary::dropped;
+    const bool stays_open = choice.in == Boundary::dropped;
+    const std::int64_t swept =
+        was_open ? behind.since_bytes[passes] + o.retained_bytes + o.swept_bytes : 0;
+    if (was_open && stays_open && o.linked) {
+      for (std::size_t i = 0; i < kReaches && i <= static_cast<std::size_t>(passes); ++i) {
+        made.since_bytes[i] =
+            std::max({behind.since_bytes[i] + o.retained_bytes, swept, o.early_peak_bytes});
+      }
+      add_reach(made, passes + 1, o.tail_peak_bytes);
+      return made;
+    }
+    made.rest_bytes = std::max(made.rest_bytes, o.early_peak_bytes);
+    if (was_open) {
+      made.rest_bytes = std::max({made.rest_bytes, swept, behind.run_bytes() + o.retained_bytes});
+    }
+    if (stays_open) {
+      made.since_bytes.front() = o.late_peak_bytes;
+      made.num_reaches = 1;
+    }
+    if (!stays_open) made.rest_bytes = std::max(made.rest_bytes, o.late_peak_bytes);
+    return made;
+  }
+
+  /// Beyond as many replays as are looked at, what runs across the cut is not told apart.
+  void add_reach(Partial& made, int reaches, std::int64_t peak_bytes) const {
+    made.num_reaches = reaches;
+    // The array's own bound is for compilers, which cannot know the other one.
+    if (reaches > size_.max_passes || static_cast<std::size_t>(reaches) >= kReaches) return;
+    made.since_bytes[reaches] = peak_bytes;
+    ++made.num_reaches;
+  }
+
+  void add(Partial made, const BlockChoice& choice, Index next) {
+    const auto bucket = static_cast<std::size_t>(made.cost * buckets_per_cost_);
+    const bool closed = choice.in == Boundary::kept;
+    if (closed) {
+      Partial& cell = next_closed_[bucket];
+      const bool better = made.rest_bytes < cell.rest_bytes ||
+                          (made.rest_bytes == cell.rest_bytes && made.cost < cell.cost);
+      if (!better) return;
+      made.step = note(choice, next);
+      cell = made;
+      return;
+    }
+    std::vector<Partial>& cell = next_open_[bucket * num_lists() + made.num_reaches];
+    if (covered(cell, made)) return;
+    made.step = note(choice, next);
+    insert(cell, made);
+  }
+
+  [[nodiscard]] std::size_t num_lists() const {
+    return static_cast<std::size_t>(size_.max_passes) + 2;
+  }
+
+  Index note(const BlockChoice& choice, Index next) {
+    tried_.push_back({choice, next});
+    return static_cast<Index>(tried_.size()) - 1;
+  }
+
+  Index commit(Index tried) {
+    steps_.push_back(tried_[tried]);
+    return static_cast<Index>(steps_.size()) - 1;
+  }
+
+  /// Leaves open plans that no cheaper one matches in both peaks, by rising cost.
+  void prune_open() {
+    open_.clear();
+    // Per number of passes: those taken so far, by rising rest and falling run.
+    std::vector<std::vector<Partial>> lowest(num_lists());
+    for (std::vector<Partial>& cell : next_open_) {
+      thin(cell);
+      for (const Partial& partial : cell) {
+        bool fewer = false;
+        for (int p = 0; p < partial.num_reaches && !fewer; ++p) fewer = covered(lowest[p], partial);
+        if (fewer || covered(lowest[partial.num_reaches], partial)) continue;
+        insert(lowest[partial.num_reaches], partial);
+        open_.push_back(partial);
+      }
+    }
+  }
+
+  /// Whether one of `lowest` has neither peak higher; they have rising rest and falling run.
+  static bool covered(const std::vector<Partial>& lowest, const Partial& partial) {
+    // Searched without branches: which way it goes, no processor can tell ahead.
+    const Partial* at = lowest.data();
+    std::size_t left = lowest.size();
+    if (left == 0 || at->rest_bytes > partial.rest_bytes) return false;
+    while (left > 1) {
+      const std::size_t half = left / 2;
+      at += at[half].rest_bytes <= partial.rest_bytes ? half : 0;
+      left -= half;
+    }
+    return at->run_bytes() <= partial.run_bytes();
+  }
+
+  /// Adds a plan that none covers, in place of those that it covers.
+  static void insert(std::vector<Partial>& lowest, const Partial& partial) {
+    const auto begin =
+        std::ranges::lower_bound(lowest, partial.rest_bytes, {}, &Partial::rest_bytes);
+    auto end = begin;
+    while (end != lowest.end() && end->run_bytes() >= partial.run_bytes()) ++end;
+    if (begin == end) {
+      lowest.insert(begin, partial);
+    } else {
+      *begin = partial;
+      lowest.erase(begin + 1, end);
+    }
+  }
+
+  /// Takes from a bucket, again and again, the plan that its two neighbours replace best.
+  void thin(std::vector<Partial>& cell) const {
+    const auto most = static_cast<std::size_t>(size_.num_open_points);
+    if (cell.size() <= most) return;
+    while (cell.size() > most) {
+      std::size_t least = 1;
+      for (std::size_t i = 2; i + 1 < cell.size(); ++i) {
+        if (missed(cell, i) < missed(cell, least)) least = i;
+      }
+      cell.erase(cell.begin() + static_cast<std::ptrdiff_t>(least));
+    }
+  }
+
+  /// What the plans that come after `i` would have to pay for doing without it, in bytes.
+  static std::int64_t missed(const std::vector<Partial>& cell, std::size_t i) {
+    return std::min(cell[i + 1].rest_bytes - cell[i].rest_bytes,
+                    cell[i - 1].run_bytes() - cell[i].run_bytes());
+  }
+
+  [[nodiscard]] ChainPoint unwind(const Partial& partial) const {
+    ChainPoint point{{}, partial.rest_bytes, partial.cost};
+    for (Index step = partial.step; step >= 0; step = steps_[step].next) {
+      point.choices.push_back(steps_[step].choice);
+    }
+    return point;
+  }
+
+  std::span<const Menu* const> menus_;
+  ChainSize size_;
+  const PruningBounds* pruning_;
+  double buckets_per_cost_;
+  std::size_t block_ = 0;
+  std::vector<Partial> closed_;
+  std::vector<Partial> open_;
+  std::vector<Partial> next_closed_;
+  std::vector<std::vector<Partial>> next_open_;
+  std::vector<Step> tried_;
+  std::vector<Step> steps_;
+};
+
+/// The points that no other one beats, by rising cost.
+std::vector<ChainPoint> merged(std::vector<ChainPoint> points,
+                               const std::vector<ChainPoint>& others) {
+  points.insert(points.end(), others.begin(), others.end());
+  std::ranges::stable_sort(points, {},
+                           [](const ChainPoint& p) { return std::pair(p.cost, p.peak_bytes); });
+  drop_dominated(points, [](const ChainPoint& point) { return point.peak_bytes; });
+  return points;
+}
+
+/// With no more room for replays in its partial plans than they need: most of the time goes there.
+std::vector<ChainPoint> solve(std::span<const Menu* const> menus, const ChainSize& size,
+                              const PruningBounds* pruning) {
+  if (size.max_passes == 0) return Chain<1>(menus, size, pruning).solve();
+  if (size.max_passes == 1) return Chain<2>(menus, size, pruning).solve();
+  if (size.max_passes <= 2) return Chain<3>(menus, size, pruning).solve();
+  return Chain<10>(menus, size, pruning).solve();
+}
+
+}  // namespace
+
+std::vector<ChainPoint> solve_chain(std::span<const Menu* const> menus, const ChainSize& size) {
+  ChainSize easier = size;
+  easier.num_buckets = size.num_buckets / kCoarser;
+  easier.num_open_points = std::max(kFewestOpenPoints, size.num_open_points / kCoarser);
+  if (easier.num_buckets < kFewestBuckets) {
+    if (size.max_passes == 0) return solve(menus, size, nullptr);
+    easier = size;
+    easier.max_passes = 0;
+  }
+  const std::vector<ChainPoint> known = solve_chain(menus, easier);
+  const PruningBounds pruning(menus, known, size);
+  return merged(solve(menus, size, &pruning), known);
+}
+
+}  // namespace gradrecomp::plan

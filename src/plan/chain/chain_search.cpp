@@ -1,0 +1,103 @@
+#include "chain_search.h"
+
+#include <algorithm>
+#include <cstddef>
+#include <cstdint>
+
+#include "plan/graph/choosable_values.h"
+#include "plan/graph/wanted_values.h"
+
+namespace gradrecomp::plan {
+namespace {
+
+constexpr int kMaxBlocks = 128;
+
+MenuSize menu_size(Replays replays) {
+  return {.num_simulations = 3000,
+          .num_options = 32,
+          .num_just_in_time = replays == Replays::many ? 12 : 0};
+}
+
+std::vector<Index> find_backward_begins(const Graph& graph, const Blocks& blocks) {
+  const std::vector<Index> window = find_windows(graph, blocks);
+  std::vector<Index> begin(blocks.blocks.size() + 1, static_cast<Index>(window.size()));
+  for (std::size_t t = window.size(); t-- > 0;) {
+    if (graph.events[t].kind == EventKind::seal) break;
+    begin[window[t]] = static_cast<Index>(t);
+  }
+  return begin;
+}
+
+std::vector<Index> find_first_demands(const Graph& graph) {
+  std::vector<Index> first(graph.values.size(), 0);
+  for (std::size_t t = graph.events.size(); t-- > 0;) {
+    const Event& event = graph.events[t];
+    if (event.kind == EventKind::demand) first[event.id] = static_cast<Index>(t);
+  }
+  return first;
+}
+
+}  // namespace
+
+ChainSearch::ChainSearch(const Graph& graph, const ReplayCost& replay_cost,
+                         std::span<const Verdict> verdicts, Replays replays)
+    : graph_(graph),
+      blocks_(find_blocks(graph, kMaxBlocks)),
+      block_graphs_(make_block_graphs(graph, blocks_, verdicts, tiny_bytes(graph))),
+      backward_begin_(find_backward_begins(graph, blocks_)),
+      first_demand_(find_first_demands(graph)),
+      menus_(block_graphs_, replay_cost, menu_size(replays)) {
+  constexpr std::int64_t kFewestBlocks = 6;
+  for (const BlockGraph& block : block_graphs_) {
+    const bool fits = block.choices.size() <= kMaxChoices;
+    if (!fits || saved_bytes(block.graph) > saved_bytes(graph) / kFewestBlocks) well_cut_ = false;
+  }
+}
+
+std::vector<ChainPoint> ChainSearch::front(const ChainSize& size) const {
+  double dearest = 0;
+  for (const Menu* menu : menus_.of_blocks()) dearest += menu->dearest(size.max_passes);
+  ChainSize needed = size;
+  needed.max_cost = std::max(std::min(size.max_cost, dearest), 1e-9);
+  return solve_chain(menus_.of_blocks(), needed);
+}
+
+KeptSet ChainSearch::kept(const ChainPoint& point) const {
+  KeptSet keep(graph_.values.size(), 1);
+  for (std::size_t b = 0; b < block_graphs_.size(); ++b) {
+    const BlockGraph& block = block_graphs_[b];
+    const BlockChoice& choice = point.choices[b];
+    const KeptSet kept = kept_in_block(block, choice.option->kept, choice.out, choice.in);
+    for (std::size_t i = 0; i < kept.size(); ++i) {
+      const Index v = block.global[i];
+      if (blocks_.made_in[v] == static_cast<Index>(b)) keep[v] = kept[i];
+    }
+  }
+  return only_wanted(graph_, std::move(keep));
+}
+
+std::vector<Index> ChainSearch::cached_from(const ChainPoint& point) const {
+  const auto defers = [](const BlockChoice& choice) {
+    return choice.num_passes > 0 || choice.option->just_in_time;
+  };
+  if (std::ranges::none_of(point.choices, defers)) return {};
+  std::vector<Index> from(graph_.values.size(), 0);
+  std::vector<Index> reaches;  // per replay that runs across the present cut: its earliest event
+  for (std::size_t b = block_graphs_.size(); b-- > 0;) {
+    const BlockGraph& block = block_graphs_[b];
+    const BlockChoice& choice = point.choices[b];
+    const bool was_open = choice.out == Boundary::dropped;
+    const Index due = was_open && choice.num_passes > 0 ? reaches.at(choice.num_passes) : 0;
+    for (const Index v : block.global) {
+      if (blocks_.made_in[v] != static_cast<Index>(b)) continue;
+      from[v] = choice.option->just_in_time ? std::max(due, first_demand_[v]) : due;
+    }
+    for (const Index v : block.boundary) from[block.global[v]] = due;
+    const bool goes_on = was_open && choice.option->linked;
+    reaches.resize(goes_on ? choice.num_passes + 1 : 0);
+    if (choice.in == Boundary::dropped) reaches.push_back(backward_begin_[b]);
+  }
+  return from;
+}
+
+}  // namespace gradrecomp::plan

@@ -1,0 +1,44 @@
+#pragma once
+
+#include <cstdint>
+#include <span>
+#include <vector>
+
+#include "block_graph.h"
+#include "chain.h"
+#include "menus.h"
+
+namespace gradrecomp::plan {
+
+/// How often a plan may replay an op.
+enum class Replays : std::uint8_t { once, many };
+
+/// The front of a graph taken for a chain of blocks: menus of the blocks, put together exactly.
+class ChainSearch {
+ public:
+  ChainSearch(const Graph& graph, const ReplayCost& replay_cost, std::span<const Verdict> verdicts,
+              Replays replays);
+
+  /// What the chain does, for every point of its front up to a cost.
+  [[nodiscard]] std::vector<ChainPoint> front(const ChainSize& size) const;
+
+  /// The values that a point of the front keeps.
+  [[nodiscard]] KeptSet kept(const ChainPoint& point) const;
+
+  /// Per value: the event from which on replays leave it behind; empty if all always do.
+  [[nodiscard]] std::vector<Index> cached_from(const ChainPoint& point) const;
+
+  /// False if some block holds so much of the network that its menu cannot be complete.
+  [[nodiscard]] bool is_well_cut() const { return well_cut_; }
+
+ private:
+  const Graph& graph_;
+  Blocks blocks_;
+  std::vector<BlockGraph> block_graphs_;
+  std::vector<Index> backward_begin_;  ///< per block: the first event of its backward
+  std::vector<Index> first_demand_;    ///< per value
+  Menus menus_;
+  bool well_cut_ = true;
+};
+
+}  // namespace gradrecomp::plan

@@ -1,0 +1,70 @@
+#include "menus.h"
+
+#include <bit>
+#include <cstddef>
+#include <cstdint>
+#include <map>
+
+namespace gradrecomp::plan {
+namespace {
+
+using Words = std::vector<std::int64_t>;
+
+void append(Words& words, const std::vector<Index>& indices) {
+  words.push_back(static_cast<std::int64_t>(indices.size()));
+  words.insert(words.end(), indices.begin(), indices.end());
+}
+
+void append(Words& words, const Value& v) {
+  const int flags = (v.must_keep ? 1 : 0) + (v.snapshot ? 2 : 0) + (v.saved ? 4 : 0);
+  words.insert(words.end(), {v.bytes, v.producer, v.overwrites, v.overwritten_by, flags});
+}
+
+/// Everything a menu depends on but measured times.
+Words fingerprint(const BlockGraph& block) {
+  Words words{block.sweep_end};
+  for (const Value& v : block.graph.values) append(words, v);
+  for (const Op& op : block.graph.ops) {
+    append(words, op.inputs);
+    append(words, op.outputs);
+    words.insert(words.end(), {std::bit_cast<std::int64_t>(op.flops),
+                               std::bit_cast<std::int64_t>(op.bytes_moved), op.transient_bytes,
+                               (op.by_kernel ? 1 : 0) + (op.joins ? 2 : 0) + (op.is_part ? 4 : 0)});
+  }
+  for (const Event& e : block.graph.events) {
+    const auto kind = static_cast<std::int64_t>(e.kind);
+    words.insert(words.end(), {kind, e.id, e.net_bytes, e.peak_bytes});
+  }
+  append(words, block.inputs);
+  append(words, block.boundary);
+  append(words, block.choices);
+  words.insert(words.end(), block.keep.begin(), block.keep.end());
+  return words;
+}
+
+void average_seconds(std::vector<BlockGraph>& blocks, const std::vector<std::size_t>& equal) {
+  for (const auto seconds : {&Op::replay_seconds, &Op::joined_seconds}) {
+    for (std::size_t i = 0; i < blocks[equal.front()].graph.ops.size(); ++i) {
+      double sum = 0;
+      for (const std::size_t b : equal) sum += blocks[b].graph.ops[i].*seconds;
+      const double mean = sum / static_cast<double>(equal.size());
+      for (const std::size_t b : equal) blocks[b].graph.ops[i].*seconds = mean;
+    }
+  }
+}
+
+}  // namespace
+
+Menus::Menus(std::vector<BlockGraph>& blocks, const ReplayCost& replay_cost, const MenuSize& size)
+    : of_blocks_(blocks.size()) {
+  std::map<Words, std::vector<std::size_t>> classes;
+  for (std::size_t b = 0; b < blocks.size(); ++b) classes[fingerprint(blocks[b])].push_back(b);
+  menus_.reserve(classes.size());
+  for (const auto& [words, equal] : classes) {
+    average_seconds(blocks, equal);
+    menus_.push_back(make_menu(blocks[equal.front()], replay_cost, size));
+    for (const std::size_t b : equal) of_blocks_[b] = &menus_.back();
+  }
+}
+
+}  // namespace gradrecomp::plan

@@ -1,0 +1,88 @@
+#include "option_thinning.h"
+
+#include <algorithm>
+#include <cstddef>
+#include <cstdint>
+#include <limits>
+#include <utility>
+
+namespace gradrecomp::plan {
+namespace {
+
+/// Takes away, again and again, the option that another one replaces at the least loss.
+class Thinning {
+ public:
+  explicit Thinning(std::vector<Option> options) : options_(std::move(options)) {
+    const auto [least, most] = std::ranges::minmax_element(options_, {}, &Option::cost);
+    const auto bytes = [](const Option& o) { return o.retained_bytes + o.swept_bytes; };
+    const auto [low, high] = std::ranges::minmax(options_, {}, bytes);
+    const double range = most->cost - least->cost;
+    bytes_per_cost_ = range > 0 ? static_cast<double>(bytes(high) - bytes(low)) / range : 0;
+    loss_.resize(options_.size());
+    for (std::size_t i = 0; i < options_.size(); ++i) find_loss(i);
+  }
+
+  std::vector<Option> to(int num_options) {
+    auto left = static_cast<int>(options_.size());
+    for (; left > num_options; --left) drop_least();
+    std::vector<Option> kept;
+    for (std::size_t i = 0; i < options_.size(); ++i) {
+      if (!loss_[i].dropped) kept.push_back(options_[i]);
+    }
+    return kept;
+  }
+
+ private:
+  /// What doing without an option costs at most, in bytes, and the option that then replaces it.
+  struct Loss {
+    double bytes = 0;
+    std::size_t replacement = 0;
+    bool dropped = false;
+  };
+
+  [[nodiscard]] double regret(const Option& gone, const Option& instead) const {
+    if (gone.linked != instead.linked) return std::numeric_limits<double>::infinity();
+    const auto worse = [](std::int64_t now, std::int64_t before) {
+      return static_cast<double>(now - before);
+    };
+    return std::max({0.0, worse(instead.retained_bytes, gone.retained_bytes),
+                     worse(instead.retained_bytes + instead.swept_bytes,
+                           gone.retained_bytes + gone.swept_bytes),
+                     worse(instead.early_peak_bytes, gone.early_peak_bytes),
+                     worse(instead.late_peak_bytes, gone.late_peak_bytes),
+                     (instead.cost - gone.cost) * bytes_per_cost_});
+  }
+
+  void find_loss(std::size_t i) {
+    loss_[i].bytes = std::numeric_limits<double>::infinity();
+    for (std::size_t j = 0; j < options_.size(); ++j) {
+      if (j == i || loss_[j].dropped) continue;
+      const double bytes = regret(options_[i], options_[j]);
+      if (bytes < loss_[i].bytes) loss_[i] = {bytes, j, false};
+    }
+  }
+
+  void drop_least() {
+    std::size_t least = options_.size();
+    for (std::size_t i = 0; i < options_.size(); ++i) {
+      if (loss_[i].dropped) continue;
+      if (least == options_.size() || loss_[i].bytes < loss_[least].bytes) least = i;
+    }
+    loss_[least].dropped = true;
+    for (std::size_t i = 0; i < options_.size(); ++i) {
+      if (!loss_[i].dropped && loss_[i].replacement == least) find_loss(i);
+    }
+  }
+
+  std::vector<Option> options_;
+  std::vector<Loss> loss_;
+  double bytes_per_cost_ = 0;
+};
+
+}  // namespace
+
+std::vector<Option> thinned_options(std::vector<Option> options, int num_options) {
+  return Thinning(std::move(options)).to(num_options);
+}
+
+}  // namespace gradrecomp::plan

@@ -1,0 +1,71 @@
+#include "pruning_bounds.h"
+
+// All rounding here is towards hope: costs fall to the lower end of their bucket, and a known peak
+// counts from the bucket behind its own.
+
+namespace gradrecomp::plan {
+namespace {
+
+using PerBucket = std::vector<std::int64_t>;
+
+/// No plan above `max_peak_bytes` is wanted, nor one dearer than a known one within it.
+void want_within(std::int64_t max_peak_bytes, PerBucket& known) {
+  bool found = false;
+  for (std::int64_t& peak : known) {
+    const bool within = peak <= max_peak_bytes;
+    peak = found ? 0 : std::min(peak, max_peak_bytes + 1);
+    found = found || within;
+  }
+}
+
+PerBucket thresholds(const PerBucket& known, const PerBucket& least) {
+  PerBucket below(known.size(), 0);
+  for (std::size_t c = 0; c < known.size(); ++c) {
+    for (std::size_t d = 0; c + d < known.size(); ++d) {
+      if (least[d] < PruningBounds::kNone) below[c] = std::max(below[c], known[c + d] - least[d]);
+    }
+  }
+  return below;
+}
+
+}  // namespace
+
+PruningBounds::PruningBounds(std::span<const Menu* const> menus,
+                             const std::vector<ChainPoint>& front, const ChainSize& size)
+    : buckets_per_cost_((kNumBuckets - 1) / size.max_cost) {
+  PerBucket known = known_peaks(front);
+  if (size.max_peak_bytes < kNone) want_within(size.max_peak_bytes, known);
+  PerBucket least(kNumBuckets, 0);  // retained by the blocks before the present one
+  for (const Menu* menu : menus) {
+    below_.push_back(thresholds(known, least));
+    least = extended(least, *menu);
+  }
+}
+
+/// Per bucket, the least peak that is known to be reached more cheaply.
+PruningBounds::PerBucket PruningBounds::known_peaks(const std::vector<ChainPoint>& front) const {
+  PerBucket peaks(kNumBuckets, kNone);
+  for (const ChainPoint& point : front) {
+    const std::size_t next = bucket(point.cost) + 1;
+    if (next < kNumBuckets) peaks[next] = std::min(peaks[next], point.peak_bytes);
+  }
+  for (std::size_t b = 1; b < kNumBuckets; ++b) peaks[b] = std::min(peaks[b], peaks[b - 1]);
+  return peaks;
+}
+
+/// Least bytes retained up to and with one more block, at a cost of at most each bucket's end.
+PruningBounds::PerBucket PruningBounds::extended(const PerBucket& least, const Menu& menu) const {
+  PerBucket made(kNumBuckets, kNone);
+  const auto add = [&](const Option& option) {
+    const std::size_t from = bucket(option.cost);
+    for (std::size_t b = from; b < kNumBuckets; ++b) {
+      made[b] = std::min(made[b], least[b - from] + option.retained_bytes);
+    }
+  };
+  for (const auto& of_out : menu.options) {
+    for (const auto& options : of_out) std::ranges::for_each(options, add);
+  }
+  return made;
+}
+
+}  // namespace gradrecomp::plan

@@ -1,0 +1,181 @@
+#include "gradrecomp/plan/plan_file.h"
+
+#include <cstddef>
+#include <vector>
+
+#include "file_replacement.h"
+#include "gradrecomp/plan/signature.h"
+#include "json_field.h"
+#include "json_text.h"
+#include "origin_json.h"
+#include "text_file.h"
+
+namespace gradrecomp::plan {
+namespace {
+
+constexpr std::string_view kFormat = "gradrecomp plan";
+constexpr std::int64_t kVersion = 1;
+constexpr Index kMostValues = 1 << 27;  // so that a broken file cannot ask for all memory
+
+std::vector<Index> kept_values(const std::vector<std::uint8_t>& keep) {
+  std::vector<Index> kept;
+  for (std::size_t v = 0; v < keep.size(); ++v) {
+    if (keep[v] != 0) kept.push_back(static_cast<Index>(v));
+  }
+  return kept;
+}
+
+Json json_of_sweeps(const std::vector<Sweep>& sweeps) {
+  Json list = Json::array();
+  for (const auto& [target, cached] : sweeps)
+    list.push_back({{"target", target}, {"cached", cached}});
+  return list;
+}
+
+Json json_of_offloads(const std::vector<Offload>& offloads) {
+  Json list = Json::array();
+  for (const auto& [value, leaves_after, returns_at] : offloads) {
+    list.push_back({{"value", value}, {"leaves_after", leaves_after}, {"returns_at", returns_at}});
+  }
+  return list;
+}
+
+Json json_of_devices(const std::vector<DevicePeak>& devices) {
+  Json list = Json::array();
+  for (const auto& [device, peak_bytes, plain_peak_bytes] : devices) {
+    list.push_back(
+        {{"device", device}, {"peak_bytes", peak_bytes}, {"plain_peak_bytes", plain_peak_bytes}});
+  }
+  return list;
+}
+
+Json document(const SavedPlan& saved) {
+  // A member more in Plan does not compile here, so that none is forgotten.
+  const auto& [policy, keep, sweeps, offloads, signature, cost, feasible, peak_bytes,
+               plain_peak_bytes, devices, overhead_seconds, overhead_flops, num_replayed_ops,
+               offloaded_bytes, stall, proven_peak_bytes, proven_overhead, planning_seconds] =
+      saved.plan;
+  static_cast<void>(planning_seconds);  // of the run that planned, not of the plan
+  Json file = {
+      {"format", kFormat},
+      {"version", kVersion},
+      {"origin", json_of(saved.origin)},
+      {"signature", signature_text(signature)},
+      {"policy", policy},
+      {"cost", cost == CostModel::flops ? "flops" : "seconds"},
+      {"feasible", feasible},
+      {"predicted",
+       {{"peak_bytes", peak_bytes},
+        {"plain_peak_bytes", plain_peak_bytes},
+        {"overhead_seconds", json_of(overhead_seconds)},
+        {"overhead_flops", json_of(overhead_flops)},
+        {"num_replayed_ops", num_replayed_ops},
+        {"offloaded_bytes", offloaded_bytes},
+        {"stall", json_of(stall)}}},
+      {"proven", {{"peak_bytes", proven_peak_bytes}, {"overhead", json_of(proven_overhead)}}},
+      {"num_values", keep.size()},
+      {"kept", kept_values(keep)},
+      {"sweeps", json_of_sweeps(sweeps)},
+      {"offloads", json_of_offloads(offloads)}};
+  if (!devices.empty()) file["devices"] = json_of_devices(devices);
+  return file;
+}
+
+void read_predictions(const Field& file, Plan& plan) {
+  const auto predicted = file["predicted"];
+  predicted.expect_members({"peak_bytes", "plain_peak_bytes", "overhead_seconds", "overhead_flops",
+                            "num_replayed_ops", "offloaded_bytes", "stall"});
+  plan.predicted_peak_bytes = predicted["peak_bytes"].whole();
+  plan.predicted_plain_peak_bytes = predicted["plain_peak_bytes"].whole();
+  plan.predicted_overhead_seconds = predicted["overhead_seconds"].amount();
+  plan.predicted_overhead_flops = predicted["overhead_flops"].amount();
+  plan.num_replayed_ops = predicted["num_replayed_ops"].whole();
+  plan.offloaded_bytes = predicted["offloaded_bytes"].whole();
+  plan.predicted_stall = predicted["stall"].amount();
+  const auto proven = file["proven"];
+  proven.expect_members({"peak_bytes", "overhead"});
+  plan.proven_peak_bytes = proven["peak_bytes"].whole();
+  plan.proven_overhead = proven["overhead"].amount();
+}
+
+void read_devices(const Field& list, Plan& plan) {
+  for (std::size_t i = 0; i < list.size(); ++i) {
+    const auto device = list[i];
+    device.expect_members({"device", "peak_bytes", "plain_peak_bytes"});
+    plan.devices.push_back({device["device"].text(), device["peak_bytes"].whole(),
+                            device["plain_peak_bytes"].whole()});
+  }
+}
+
+void read_sweeps(const Field& list, Plan& plan) {
+  const auto num_values = static_cast<Index>(plan.keep.size());
+  Index least = 0;
+  for (std::size_t i = 0; i < list.size(); ++i) {
+    const auto sweep = list[i];
+    sweep.expect_members({"target", "cached"});
+    const Index target = sweep["target"].index(least, num_values);
+    plan.sweeps.push_back({target, sweep["cached"].ascending_indices(num_values)});
+    least = target + 1;
+  }
+}
+
+void read_offloads(const Field& list, Plan& plan) {
+  const auto num_values = static_cast<Index>(plan.keep.size());
+  Index least = 0;
+  for (std::size_t i = 0; i < list.size(); ++i) {
+    const auto offload = list[i];
+    offload.expect_members({"value", "leaves_after", "returns_at"});
+    const Index value = offload["value"].index(least, num_values);
+    plan.offloads.push_back({value, offload["leaves_after"].index(0, kMostValues),
+                             offload["returns_at"].index(-1, num_values)});
+    least = value + 1;
+  }
+}
+
+void read_values(const Field& file, Plan& plan) {
+  const Index num_values = file["num_values"].index(0, kMostValues + 1);
+  plan.keep.assign(static_cast<std::size_t>(num_values), 0);
+  for (const Index v : file["kept"].ascending_indices(num_values)) plan.keep[v] = 1;
+  read_sweeps(file["sweeps"], plan);
+  read_offloads(file["offloads"], plan);
+}
+
+SavedPlan read_plan(const Source& source, std::string_view text) {
+  const auto json = parse_json(source, text);
+  const Field file(source, json);
+  file.expect_format(kFormat, kVersion);
+  std::vector<std::string_view> members{
+      "format",    "version", "origin",     "signature", "policy", "cost",    "feasible",
+      "predicted", "proven",  "num_values", "kept",      "sweeps", "offloads"};
+  if (file.has("devices")) members.push_back("devices");
+  file.expect_members(members);
+  SavedPlan saved;
+  saved.origin = origin_of(file["origin"]);
+  saved.plan.signature = file["signature"].signature();
+  saved.plan.policy = file["policy"].text();
+  saved.plan.cost =
+      file["cost"].choice({"seconds", "flops"}) == 1 ? CostModel::flops : CostModel::seconds;
+  saved.plan.feasible = file["feasible"].flag();
+  read_predictions(file, saved.plan);
+  if (file.has("devices")) read_devices(file["devices"], saved.plan);
+  read_values(file, saved.plan);
+  return saved;
+}
+
+}  // namespace
+
+std::string plan_text(const SavedPlan& saved) { return json_text(document(saved)); }
+
+SavedPlan parse_plan(std::string_view text) { return read_plan({"parse_plan", "the text"}, text); }
+
+void save_plan(const SavedPlan& saved, const std::filesystem::path& path) {
+  const auto text = plan_text(saved);
+  read_plan({"save_plan", "the plan"}, text);  // what cannot be read back is not written
+  replace_file("save_plan", path, text);
+}
+
+SavedPlan load_plan(const std::filesystem::path& path) {
+  return read_plan({"load_plan", path.string()}, read_file("load_plan", path));
+}
+
+}  // namespace gradrecomp::plan

@@ -1,0 +1,133 @@
+#include "gradrecomp/plan/selection.h"
+
+#include <algorithm>
+#include <cstddef>
+#include <cstdint>
+
+#include "layer_types.h"
+#include "plan/error.h"
+
+namespace gradrecomp::plan {
+namespace {
+
+using Marks = std::vector<std::uint8_t>;
+
+[[noreturn]] void fail_unmatched(const char* what, const std::string& text,
+                                 const std::string& requirement, const std::string& advice) {
+  raise({"select", what, '"' + text + '"', requirement, advice});
+}
+
+LayerType known_type(const std::string& text) {
+  if (const auto type = find_layer_type(text)) return *type;
+  std::string known;
+  for (const std::string& name : layer_types()) known += (known.empty() ? "" : ", ") + name;
+  fail_unmatched("layer type", text, "one of " + known,
+                 "For other layers give op names in keep_ops and drop_ops");
+}
+
+/// Marks what ops of some stages, names or layer types save.
+class Chooser {
+ public:
+  explicit Chooser(const Graph& graph) : graph_(graph), chosen_(graph.values.size(), 0) {}
+
+  void by_stage(const std::vector<std::string>& patterns) {
+    for (const std::string& pattern : patterns) {
+      const auto fits = [&](const Op& op) {
+        return matches(pattern, graph_.stages[op.stage].name);
+      };
+      if (!mark(fits)) fail_pattern(pattern);
+    }
+  }
+
+  void by_op(const std::vector<std::string>& patterns) {
+    for (const std::string& pattern : patterns) {
+      if (!mark([&](const Op& op) { return matches(pattern, op.name); })) fail_pattern(pattern);
+    }
+  }
+
+  void by_type(const std::vector<std::string>& types) {
+    for (const std::string& text : types) {
+      const LayerType type = known_type(text);
+      if (mark([&](const Op& op) { return made_by(type, op); })) continue;
+      fail_unmatched("layer type", text, "one that the graph runs",
+                     "Give op names in keep_ops and drop_ops if it runs under another name");
+    }
+  }
+
+  [[nodiscard]] const Marks& chosen() const { return chosen_; }
+
+ private:
+  [[noreturn]] static void fail_pattern(const std::string& pattern) {
+    fail_unmatched("pattern", pattern, "one that fits a stage or op of the graph",
+                   "Check the spelling; `*` stands for any text");
+  }
+
+  template <class Fits>
+  bool mark(const Fits& fits) {
+    bool found = false;
+    for (const Op& op : graph_.ops) {
+      if (!fits(op)) continue;
+      found = true;
+      for (const Index v : op.outputs) chosen_[v] |= graph_.values[v].saved ? 1 : 0;
+    }
+    return found;
+  }
+
+  /// A layer of `type` runs `op`: itself, or to finish what such an op made.
+  [[nodiscard]] bool made_by(const LayerType& type, const Op& op) const {
+    const Op* now = &op;
+    while (now != nullptr && !type.fits(now->name)) now = finished_by(*now);
+    return now != nullptr;
+  }
+
+  /// The op whose result `op` writes a bias or scale over, or null.
+  [[nodiscard]] const Op* finished_by(const Op& op) const {
+    const bool is_affine =
+        op.name == "aten::add_" || op.name == "aten::mul_" || op.name == "aten::div_";
+    if (!is_affine || op.outputs.size() != 1) return nullptr;
+    const Index target = graph_.values[op.outputs[0]].overwrites;
+    const bool reads_more = std::ranges::any_of(
+        op.inputs, [&](Index u) { return u != target && graph_.values[u].producer >= 0; });
+    if (target < 0 || reads_more || graph_.values[target].producer < 0) return nullptr;
+    return &graph_.ops[graph_.values[target].producer];
+  }
+
+  const Graph& graph_;
+  Marks chosen_;
+};
+
+Marks chosen_by(const Graph& graph, const std::vector<std::string>& stages,
+                const std::vector<std::string>& ops, const std::vector<std::string>& types) {
+  Chooser chooser(graph);
+  chooser.by_stage(stages);
+  chooser.by_op(ops);
+  chooser.by_type(types);
+  return chooser.chosen();
+}
+
+[[noreturn]] void fail_contradiction(const Graph& graph, const Op& op) {
+  raise({"select",
+         "selection of op \"" + op.name + "\" in stage \"" + graph.stages[op.stage].name + "\"",
+         "both keep and drop", "one of the two",
+         "Make the patterns of keep_* and drop_* disjoint"});
+}
+
+}  // namespace
+
+std::vector<Verdict> select(const Graph& graph, const Selection& selection) {
+  const Marks keep =
+      chosen_by(graph, selection.keep_stages, selection.keep_ops, selection.keep_types);
+  const Marks drop =
+      chosen_by(graph, selection.drop_stages, selection.drop_ops, selection.drop_types);
+  std::vector<Verdict> verdicts(graph.values.size(), Verdict::open);
+  for (std::size_t v = 0; v < verdicts.size(); ++v) {
+    if (keep[v] != 0 && drop[v] != 0) {
+      fail_contradiction(graph, graph.ops[graph.values[v].producer]);
+    }
+    if (keep[v] != 0) verdicts[v] = Verdict::keep;
+    if (drop[v] != 0 && !graph.values[v].must_keep) verdicts[v] = Verdict::drop;
+  }
+  return verdicts;
+}
+
+}  // namespace gradrecomp::plan

@@ -1,0 +1,29 @@
+#pragma once
+
+#include <functional>
+#include <vector>
+
+#include "gradrecomp/plan/graph.h"
+#include "gradrecomp/plan/policies.h"
+#include "gradrecomp/plan/request.h"
+#include "gradrecomp/plan/selection.h"
+#include "plan/chain/chain_search.h"
+
+namespace gradrecomp::plan {
+
+/// What is best on a graph of a single device with some values decided on.
+using DeviceMaker =
+    std::function<FixedPlan(const Graph&, const Request&, const std::vector<Verdict>&, Replays)>;
+
+/// What to keep, and whether it meets the budget on every device.
+struct DeviceChoice {
+  FixedPlan made = {};
+  bool feasible = true;
+};
+
+/// What is best for the budget of `request` on a graph of several devices.
+/// See Note [ Several devices ] in device_search.cpp.
+DeviceChoice choose_on_devices(const Graph& graph, const Request& request,
+                               const std::vector<Verdict>& verdicts, const DeviceMaker& make);
+
+}  // namespace gradrecomp::plan

@@ -1,0 +1,128 @@
+#include "local_search.h"
+
+#include <algorithm>
+#include <cstddef>
+#include <utility>
+
+#include "plan/graph/choosable_values.h"
+#include "plan/graph/wanted_values.h"
+
+// Note [ LocalSearch ]
+// ~~~~~~~~~~~~~~~
+// A good plan touches its peak at many events, so no change of one value lowers the peak itself.
+// The search therefore aims at a target slightly below the peak and lowers the *excess*, the sum
+// over events of what is above the target; ties go to the lower total. A move keeps or drops one
+// value, or swaps two that were made near each other. When no excess is left the target moves down.
+// The moves come from a generator with a fixed seed and their number is bounded by simulations, not
+// by a clock: the same request gives the same plan everywhere.
+
+namespace gradrecomp::plan {
+
+LocalSearch::LocalSearch(const Graph& graph, const ReplayCost& replay_cost,
+                         std::vector<Verdict> verdicts)
+    : graph_(graph), replay_cost_(replay_cost), verdicts_(std::move(verdicts)), simulator_(graph) {
+  const std::int64_t least_bytes = tiny_bytes(graph);
+  for (std::size_t v = 0; v < graph.values.size(); ++v) {
+    const Value& x = graph.values[v];
+    if (!can_choose(x) || verdicts_[v] != Verdict::open || x.bytes < least_bytes) continue;
+    open_.push_back(static_cast<Index>(v));
+  }
+}
+
+KeptSet LocalSearch::settled(KeptSet keep) const {
+  for (std::size_t v = 0; v < keep.size(); ++v) {
+    if (verdicts_[v] != Verdict::open) keep[v] = verdicts_[v] == Verdict::keep ? 1 : 0;
+  }
+  return only_wanted(graph_, std::move(keep));
+}
+
+Candidate LocalSearch::candidate(KeptSet keep, std::vector<Sweep> sweeps,
+                                 const Simulation& result) const {
+  return {std::move(keep), std::move(sweeps), result, replay_cost_.overhead(result),
+          replay_cost_.total(result)};
+}
+
+Candidate LocalSearch::evaluate(KeptSet keep, std::vector<Sweep> sweeps) {
+  keep = settled(std::move(keep));
+  const Simulation result = simulator_.run(keep, sweeps);
+  return candidate(std::move(keep), std::move(sweeps), result);
+}
+
+Candidate LocalSearch::evaluate(KeptSet keep, std::span<const Index> cached_from) {
+  if (cached_from.empty()) return evaluate(std::move(keep), std::vector<Sweep>{});
+  keep = settled(std::move(keep));
+  std::vector<Sweep> sweeps = simulator_.defer(keep, cached_from);
+  const Simulation result = simulator_.run(keep, sweeps);
+  return candidate(std::move(keep), std::move(sweeps), result);
+}
+
+LocalSearch::Trial LocalSearch::measure(KeptSet keep, std::vector<Sweep> sweeps,
+                                        std::int64_t target_bytes) {
+  Trial trial;
+  keep = only_wanted(graph_, std::move(keep));
+  const Simulation result = simulator_.run(keep, sweeps, timeline_);
+  trial.candidate = candidate(std::move(keep), std::move(sweeps), result);
+  for (const std::int64_t bytes : timeline_.peak_bytes) {
+    trial.excess += static_cast<double>(std::max<std::int64_t>(0, bytes - target_bytes));
+  }
+  return trial;
+}
+
+KeptSet LocalSearch::neighbour(const KeptSet& keep) {
+  constexpr std::uint64_t kReach = 24;
+  KeptSet next = keep;
+  const std::size_t first = random_() % open_.size();
+  next[open_[first]] ^= 1;
+  if (random_() % 3 == 0) return next;
+  const std::size_t low = first > kReach ? first - kReach : 0;
+  const std::size_t high = std::min(open_.size(), first + kReach);
+  const bool anywhere = random_() % 4 == 0;
+  const std::size_t second = anywhere ? random_() % open_.size() : low + random_() % (high - low);
+  next[open_[second]] = keep[open_[first]];
+  return next;
+}
+
+Candidate LocalSearch::lower_peak(Candidate start, double max_overhead, int num_simulations) {
+  if (open_.empty()) return start;
+  random_.seed(1);
+  const auto below = [](const Candidate& c) {
+    return c.result.peak_bytes - c.result.peak_bytes / 256;
+  };
+  std::int64_t target_bytes = below(start);
+  Candidate best = start;
+  Trial now = measure(std::move(start.keep), start.sweeps, target_bytes);
+  for (int i = 0; i < num_simulations; ++i) {
+    Trial next = measure(neighbour(now.candidate.keep), start.sweeps, target_bytes);
+    if (next.candidate.overhead > max_overhead || next.excess > now.excess) continue;
+    if (next.excess == now.excess && next.candidate.total > now.candidate.total) continue;
+    now = std::move(next);
+    if (now.candidate.result.peak_bytes < best.result.peak_bytes) best = now.candidate;
+    if (now.excess > 0) continue;
+    target_bytes = below(now.candidate);
+    now = measure(std::move(now.candidate.keep), start.sweeps, target_bytes);
+  }
+  return best;
+}
+
+Candidate LocalSearch::spare_replays(Candidate start, std::int64_t max_peak_bytes,
+                                     int num_simulations) {
+  std::vector<Index> dropped;
+  for (const Index v : open_) {
+    if (start.keep[v] == 0) dropped.push_back(v);
+  }
+  const auto cost = [this](Index v) {
+    return -replay_cost_.total(graph_.ops[graph_.values[v].producer]);
+  };
+  std::ranges::stable_sort(dropped, {}, cost);
+  if (dropped.size() > static_cast<std::size_t>(num_simulations)) dropped.resize(num_simulations);
+  for (const Index v : dropped) {
+    KeptSet keep = start.keep;
+    keep[v] = 1;
+    Candidate next = evaluate(std::move(keep), start.sweeps);
+    if (next.result.peak_bytes > max_peak_bytes || next.total >= start.total) continue;
+    start = std::move(next);
+  }
+  return start;
+}
+
+}  // namespace gradrecomp::plan

@@ -1,0 +1,53 @@
+#pragma once
+
+#include <cstdint>
+#include <random>
+#include <span>
+#include <vector>
+
+#include "front.h"
+#include "gradrecomp/plan/selection.h"
+
+namespace gradrecomp::plan {
+
+/// Improves kept sets on the exact simulator, value by value.
+class LocalSearch {
+ public:
+  /// `verdicts`: values not open are left as they are.
+  LocalSearch(const Graph& graph, const ReplayCost& replay_cost, std::vector<Verdict> verdicts);
+
+  /// Runs the simulator on `keep`, verdicts enforced and unwanted values let go.
+  Candidate evaluate(KeptSet keep, std::vector<Sweep> sweeps = {});
+
+  /// The same for replays that leave values behind from some event on; see Simulator::defer.
+  Candidate evaluate(KeptSet keep, std::span<const Index> cached_from);
+
+  /// Lowers the peak of `start` within `max_overhead`; see Note [ LocalSearch ] in
+  /// local_search.cpp.
+  Candidate lower_peak(Candidate start, double max_overhead, int num_simulations);
+
+  /// Keeps what was replayed for nothing: lowers the total while the peak stays within the bound.
+  Candidate spare_replays(Candidate start, std::int64_t max_peak_bytes, int num_simulations);
+
+ private:
+  [[nodiscard]] KeptSet settled(KeptSet keep) const;
+  [[nodiscard]] Candidate candidate(KeptSet keep, std::vector<Sweep> sweeps,
+                                    const Simulation& result) const;
+  struct Trial {
+    Candidate candidate;
+    double excess = 0;  ///< sum over events of the bytes above the target
+  };
+
+  Trial measure(KeptSet keep, std::vector<Sweep> sweeps, std::int64_t target_bytes);
+  KeptSet neighbour(const KeptSet& keep);
+
+  const Graph& graph_;
+  const ReplayCost& replay_cost_;
+  std::vector<Verdict> verdicts_;
+  Simulator simulator_;
+  Timeline timeline_;
+  std::vector<Index> open_;  ///< values worth a move
+  std::mt19937_64 random_{1};
+};
+
+}  // namespace gradrecomp::plan

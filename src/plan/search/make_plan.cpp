@@ -1,0 +1,283 @@
+#include "gradrecomp/plan/make_plan.h"
+
+#include <algorithm>
+#include <array>
+#include <chrono>
+#include <cmath>
+#include <cstddef>
+#include <limits>
+#include <tuple>
+#include <utility>
+#include <vector>
+
+#include "device_search.h"
+#include "graded_search.h"
+#include "plan/error.h"
+#include "plan/graph/choosable_values.h"
+#include "plan/graph/pareto.h"
+#include "plan/offload/offload_search.h"
+#include "plan/proof/lower_bound.h"
+#include "plan/simulator/device_peaks.h"
+
+namespace gradrecomp::plan {
+namespace {
+
+constexpr auto kAnyPeak = std::numeric_limits<std::int64_t>::max();
+constexpr auto kAnyOverhead = std::numeric_limits<double>::infinity();
+constexpr int kNumCuts = 30;  // for each overhead that a bound is wanted at
+
+constexpr std::array kBoundOverheads{0.01, 0.03, 0.06, 0.1, 0.16, 0.25, 0.35};
+
+class Stopwatch {
+ public:
+  [[nodiscard]] double seconds() const {
+    return std::chrono::duration<double>(std::chrono::steady_clock::now() - start_).count();
+  }
+
+ private:
+  std::chrono::steady_clock::time_point start_ = std::chrono::steady_clock::now();
+};
+
+void check_budgets(const Request& request) {
+  const int num_budgets = (request.max_overhead ? 1 : 0) + (request.max_peak_bytes ? 1 : 0);
+  if (num_budgets == 2) {
+    raise({"make_plan", "num budgets", "2", "1",
+           "Set max_overhead or max_peak_bytes, and read the other from the plan"});
+  }
+  if (request.max_overhead && !(*request.max_overhead >= 0)) {
+    raise({"make_plan", "max_overhead", spelled(*request.max_overhead), "at least 0",
+           "Pass a ratio to the plain step, 0.05 for 5%"});
+  }
+  if (request.max_peak_bytes && *request.max_peak_bytes <= 0) {
+    raise({"make_plan", "max_peak_bytes", spelled(*request.max_peak_bytes), "above 0",
+           "Pass the bytes that activations may take"});
+  }
+}
+
+void check_host_link(const HostLink& link) {
+  const auto check = [](const char* name, double bytes_per_second) {
+    if (bytes_per_second > 0) return;
+    raise({"make_plan", name, spelled(bytes_per_second), "above 0",
+           "Pass measured bytes per second, or no host_link"});
+  };
+  check("host_link.store_bytes_per_second", link.store_bytes_per_second);
+  check("host_link.fetch_bytes_per_second", link.fetch_bytes_per_second);
+}
+
+/// The policy of a request whose budgets are consistent with it.
+Policy requested_policy(const Request& request) {
+  check_budgets(request);
+  const bool has_budget = request.max_overhead || request.max_peak_bytes;
+  if (request.policy.empty() && !has_budget) {
+    raise({"make_plan", "num budgets", "0", "1 where no policy is set",
+           "Set max_overhead (0.05 is a good start), max_peak_bytes or policy"});
+  }
+  const Policy by_budget{request.max_peak_bytes ? PolicyKind::max_peak_bytes
+                                                : PolicyKind::max_overhead};
+  if (request.policy.empty()) return by_budget;
+  const Policy policy = parse_policy(request.policy);
+  const bool needs_budget =
+      policy.kind == PolicyKind::max_overhead || policy.kind == PolicyKind::max_peak_bytes;
+  if (needs_budget != has_budget || (has_budget && policy != by_budget)) {
+    raise({"make_plan", "policy", '"' + request.policy + '"', "the one its budget names",
+           "Set the budget of that name, and none for a fixed policy"});
+  }
+  return policy;
+}
+
+/// Turns candidates into plans.
+class Describer {
+ public:
+  Describer(const Graph& graph, const ReplayCost& replay_cost, CostModel cost)
+      : graph_(graph), replay_cost_(replay_cost), cost_(cost), bound_(graph, replay_cost) {
+    plain_peak_bytes_ = simulate(graph, keep_all(graph)).peak_bytes;
+  }
+
+  LowerBound& bound() { return bound_; }
+
+  [[nodiscard]] Plan plan(const Candidate& chosen, const Policy& policy) const {
+    const Simulation& result = chosen.result;
+    Plan plan;
+    plan.policy = to_string(policy);
+    plan.keep = chosen.keep;
+    plan.sweeps = chosen.sweeps;
+    plan.signature = graph_.signature;
+    plan.cost = cost_;
+    plan.predicted_peak_bytes = result.peak_bytes;
+    plan.predicted_plain_peak_bytes = plain_peak_bytes_;
+    plan.predicted_overhead_seconds = replay_cost_.seconds_ratio(result.replay_seconds);
+    plan.predicted_overhead_flops = replay_cost_.flops_ratio(result.replay_flops);
+    plan.num_replayed_ops = result.num_replayed_ops;
+    plan.proven_peak_bytes = bound_.peak_bytes(chosen.overhead);
+    plan.proven_overhead = bound_.overhead(result.peak_bytes);
+    return plan;
+  }
+
+ private:
+  const Graph& graph_;
+  const ReplayCost& replay_cost_;
+  CostModel cost_;
+  LowerBound bound_;
+  std::int64_t plain_peak_bytes_ = 0;
+};
+
+/// What was chosen, and whether it meets the budget.
+struct Choice {
+  Candidate candidate;
+  bool feasible = true;
+};
+
+/// Chooses for one device.
+class Solver {
+ public:
+  Solver(const Graph& graph, const Request& request, std::vector<Verdict> verdicts,
+         Replays replays = Replays::many)
+      : graph_(graph),
+        request_(request),
+        policy_(requested_policy(request)),
+        replay_cost_(graph, request.cost),
+        verdicts_(std::move(verdicts)),
+        replays_(replays) {}
+
+  Choice choose() {
+    if (policy_.kind == PolicyKind::max_overhead) return within_overhead(*request_.max_overhead);
+    if (policy_.kind == PolicyKind::max_peak_bytes) return within_peak(*request_.max_peak_bytes);
+    LocalSearch local_search(graph_, replay_cost_, verdicts_);
+    FixedPlan fixed = fixed_plan(graph_, policy_);
+    return {local_search.evaluate(std::move(fixed.keep), std::move(fixed.sweeps))};
+  }
+
+  /// What becomes of a plan that was made elsewhere, verdicts enforced.
+  [[nodiscard]] Candidate evaluated(FixedPlan made) const {
+    LocalSearch local_search(graph_, replay_cost_, verdicts_);
+    return local_search.evaluate(std::move(made.keep), std::move(made.sweeps));
+  }
+
+  [[nodiscard]] Plan described(const Choice& choice) const {
+    Describer describer(graph_, replay_cost_, request_.cost);
+    describer.bound().tighten(choice.candidate.overhead, kNumCuts);
+    Plan plan = describer.plan(choice.candidate, policy_);
+    plan.feasible = choice.feasible;
+    return plan;
+  }
+
+ private:
+  Choice within_overhead(double max_overhead) {
+    GradedSearch search(graph_, replay_cost_, verdicts_, replays_);
+    if (replays_ == Replays::many) search.climb(max_overhead);
+    if (replays_ == Replays::once) search.climb_once(max_overhead);
+    const Candidate* best = search.front().least_peak(max_overhead);
+    const bool feasible = best != nullptr;
+    if (!feasible) best = search.front().least_total(kAnyPeak);
+    return {search.spare(*best, best->result.peak_bytes), feasible};
+  }
+
+  Choice within_peak(std::int64_t max_peak_bytes) {
+    GradedSearch search(graph_, replay_cost_, verdicts_, replays_);
+    const Candidate* best = search.front().least_total(max_peak_bytes);
+    if (best == nullptr || best->total > 0) {
+      if (replays_ == Replays::many) search.descend(max_peak_bytes);
+      if (replays_ == Replays::once) search.climb_once(kAnyOverhead, max_peak_bytes);
+      best = search.front().least_total(max_peak_bytes);
+    }
+    const bool feasible = best != nullptr;
+    if (!feasible) best = search.front().least_peak(kAnyOverhead);
+    return {search.spare(*best, feasible ? max_peak_bytes : best->result.peak_bytes), feasible};
+  }
+
+  const Graph& graph_;
+  const Request& request_;
+  Policy policy_;
+  ReplayCost replay_cost_;
+  std::vector<Verdict> verdicts_;
+  Replays replays_;
+};
+
+Plan solve(const Graph& graph, const Request& request, const std::vector<Verdict>& verdicts) {
+  Solver solver(graph, request, verdicts);
+  return solver.described(solver.choose());
+}
+
+/// The same for a graph of several devices. Described is what becomes of the main one.
+Plan solve_on_devices(const Graph& graph, const Request& request,
+                      const std::vector<Verdict>& verdicts) {
+  validate(graph);
+  const Policy policy = requested_policy(request);
+  const bool has_budget = request.max_overhead || request.max_peak_bytes;
+  const DeviceMaker make = [](const Graph& g, const Request& r, const std::vector<Verdict>& v,
+                              Replays replays) {
+    Candidate chosen = Solver(g, r, v, replays).choose().candidate;
+    return FixedPlan{std::move(chosen.keep), std::move(chosen.sweeps)};
+  };
+  DeviceChoice chosen;
+  if (has_budget) chosen = choose_on_devices(graph, request, verdicts, make);
+  if (!has_budget) chosen.made = fixed_plan(graph, policy);
+  const Graph main = on_device(graph, 0);
+  Solver solver(main, request, verdicts);
+  Plan plan = solver.described({solver.evaluated(std::move(chosen.made)), chosen.feasible});
+  plan.devices = device_peaks(graph, plan);
+  return plan;
+}
+
+/// Verdicts under which a plan for the main device keeps what is on others.
+std::vector<Verdict> keeping_elsewhere(const Graph& graph, std::vector<Verdict> verdicts) {
+  for (std::size_t v = 0; v < verdicts.size(); ++v) {
+    const Value& x = graph.values[v];
+    const bool is_open = verdicts[v] == Verdict::open && can_choose(x);
+    if (is_open && x.saved && x.device != 0) verdicts[v] = Verdict::keep;
+  }
+  return verdicts;
+}
+
+/// Front candidates that lower the peak, by rising overhead.
+std::vector<const Candidate*> pareto(const Front& front) {
+  std::vector<const Candidate*> points;
+  for (const Candidate& c : front.candidates()) points.push_back(&c);
+  std::ranges::stable_sort(points, {}, [](const Candidate* c) {
+    return std::tuple(c->overhead, c->result.peak_bytes, c->total);
+  });
+  drop_dominated(points, [](const Candidate* c) { return c->result.peak_bytes; });
+  return points;
+}
+
+}  // namespace
+
+Plan make_plan(const Graph& graph, const Request& request) {
+  const Stopwatch stopwatch;
+  if (request.host_link) check_host_link(*request.host_link);
+  const bool several_devices = num_devices(graph) > 1;
+  const auto verdicts = select(graph, request.selection);
+  Plan plan = several_devices ? solve_on_devices(graph, request, verdicts)
+                              : solve(graph, request, verdicts);
+  const bool has_budget = request.max_overhead || request.max_peak_bytes;
+  if (request.host_link && has_budget && !several_devices)
+    plan = with_offloads(graph, request, plan, solve);
+  plan.planning_seconds = stopwatch.seconds();
+  return plan;
+}
+
+std::vector<Plan> make_front(const Graph& graph_of_all, const FrontRequest& request) {
+  const Stopwatch stopwatch;
+  if (num_devices(graph_of_all) > 1) validate(graph_of_all);
+  const Graph graph = on_device(graph_of_all, 0);
+  const ReplayCost replay_cost(graph, request.cost);
+  const auto verdicts = keeping_elsewhere(graph_of_all, select(graph_of_all, request.selection));
+  GradedSearch search(graph, replay_cost, verdicts, request.nested ? Replays::many : Replays::once);
+  if (request.nested) search.climb(kAnyOverhead);
+  if (!request.nested) search.climb_once();
+  Describer describer(graph, replay_cost, request.cost);
+  for (const double overhead : kBoundOverheads) {
+    describer.bound().tighten(overhead, kNumCuts / 2);
+  }
+  std::vector<Plan> plans;
+  for (const Candidate* point : pareto(search.front())) {
+    plans.push_back(describer.plan(*point, {PolicyKind::max_overhead}));
+  }
+  for (Plan& plan : plans) {
+    plan.devices = device_peaks(graph_of_all, plan);
+    plan.planning_seconds = stopwatch.seconds();
+  }
+  return plans;
+}
+
+}  // namespace gradrecomp::plan

@@ -1,0 +1,67 @@
+// What a plan lists is checked before it is simulated: sweeps and offloads may come from a file, or
+// belong to another graph.
+
+#include <string>
+#include <utility>
+
+#include "gradrecomp/plan/simulate.h"
+#include "plan/error.h"
+
+namespace gradrecomp::plan {
+
+void Simulator::check(std::span<const std::uint8_t> keep, std::span<const Sweep> sweeps,
+                      std::span<const Offload> offloads) const {
+  if (keep.size() != values_.size()) {
+    raise({"simulate", "keep.size()", spelled(keep.size()), "the number of values of the graph",
+           "Pass one entry per value, here " + spelled(values_.size())});
+  }
+  check_sweeps(sweeps);
+  check_offloads(offloads, keep);
+}
+
+void Simulator::check_sweeps(std::span<const Sweep> sweeps) const {
+  Index last_target = -1;
+  for (const Sweep& sweep : sweeps) {
+    check_value(sweep.target, std::exchange(last_target, sweep.target), "target of a sweep");
+    Index last_cached = -1;
+    for (const Index v : sweep.cached) {
+      check_value(v, std::exchange(last_cached, v), "a value cached by a sweep");
+    }
+  }
+}
+
+void Simulator::check_offloads(std::span<const Offload> offloads,
+                               std::span<const std::uint8_t> keep) const {
+  const auto num_values = static_cast<Index>(values_.size());
+  const auto num_ops = static_cast<Index>(ops_.size());
+  Index last = -1;
+  for (const auto& [value, leaves_after, returns_at] : offloads) {
+    check_value(value, std::exchange(last, value), "an offloaded value");
+    const Index producer = values_[value].producer;
+    if (producer < 0 || values_[value].must_keep || keep[value] == 0) {
+      raise({"simulate", "an offloaded value", spelled(value),
+             "one that an op makes, that can be replayed and that the plan keeps",
+             "Offload nothing else"});
+    }
+    if (leaves_after < producer || leaves_after >= num_ops) {
+      raise({"simulate", "leaves_after of value " + std::to_string(value), spelled(leaves_after),
+             "an op from its own, " + spelled(producer) + ", on",
+             "Pass the graph that the plan was made for"});
+    }
+    if (returns_at < -1 || returns_at >= num_values) {
+      raise({"simulate", "returns_at of value " + std::to_string(value), spelled(returns_at),
+             "-1 or a value", "Pass the graph that the plan was made for"});
+    }
+  }
+}
+
+void Simulator::check_value(Index v, Index previous, const char* name) const {
+  const bool ascends = v > previous && v < static_cast<Index>(values_.size());
+  if (ascends && values_[v].last_version) return;
+  raise({"simulate", name, spelled(v),
+         ascends ? "the last version of its storage"
+                 : "a value of the graph above the one before it, " + spelled(previous),
+         "Sort what a plan lists, each value once, and pass the graph it was made for"});
+}
+
+}  // namespace gradrecomp::plan
