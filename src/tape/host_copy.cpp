@@ -39,61 +39,79 @@ c10::Storage host_storage(c10::Device device, std::size_t size) {
   return at::empty({static_cast<std::int64_t>(size)}, bytes).storage();
 }
 
-/// Copies behind the present stream's work, on `way`'s stream. Returns when that has ended.
-std::optional<c10::Event> copy(const c10::Storage& to, const c10::Storage& from, c10::Device device,
-                               Way way) {
-  const at::Tensor target = as_bytes(to);
-  if (device.is_cpu()) {
-    target.copy_(as_bytes(from));
-    return std::nullopt;
-  }
-  const c10::Stream side = side_stream(device, way);
-  order(present_stream_of(device), side);
-  const c10::StreamGuard on_side(side);
-  target.copy_(as_bytes(from), /*non_blocking=*/true);
-  std::optional<c10::Event> end(std::in_place, device.type());
-  end->record(side);
+/// Copies on `way`'s stream, after what `before` has been given. Returns when that has ended.
+c10::Event copy(const c10::Storage& to, const c10::Storage& from, const c10::Stream& before,
+                const c10::Stream& way) {
+  order(before, way);
+  const c10::StreamGuard on_way(way);
+  as_bytes(to).copy_(as_bytes(from), /*non_blocking=*/true);
+  c10::Event end(way.device_type());
+  end.record(way);
   return end;
 }
 
 }  // namespace
 
-HostCopy::HostCopy(const c10::Storage& original) : device_(original.device()) {
+HostCopy::HostCopy(const c10::Storage& original, const std::optional<c10::Stream>& home)
+    : device_(original.device()) {
   const Unseen unseen;
-  if (!device_.is_cpu()) stream_ = present_stream_of(device_);
+  if (home && home->device() == device_) home_ = home;
   host_ = host_storage(device_, original.nbytes());
-  stored_ = copy(host_, original, device_, Way::there);
+  if (device_.is_cpu()) {
+    as_bytes(host_).copy_(as_bytes(original));
+    return;
+  }
+  const c10::Stream way = side_stream(device_, Way::there);
+  stored_ = copy(host_, original, present_stream_of(device_), way);
+  if (!home_) note_use(original, way);
 }
 
 HostCopy::~HostCopy() {
   try {
-    wait(stored_);
-    wait(fetched_);
+    leave();
+    give_up();
   } catch (const c10::Error&) {
     // The device has failed, and says so to whoever asks it for something next.
     return;
   }
 }
 
-// Its memory is given back to the stream that it was made on, whichever is present now.
+// Memory of before the region may have another home, whose work waits for this stream's by now.
 void HostCopy::leave() {
-  wait(stored_);
-  if (stored_) stored_->block(*stream_);
-  stored_.reset();
+  if (stored_) stored_->block(present_stream_of(device_));
+  free_after(stored_);
 }
 
 c10::Storage HostCopy::bring_back() {
   const Unseen unseen;
   const auto size = static_cast<std::int64_t>(host_.nbytes());
-  auto device_bytes = at::empty({size}, at::TensorOptions().dtype(at::kByte).device(device_));
-  fetched_ = copy(device_bytes.storage(), host_, device_, Way::back);
-  return device_bytes.storage();
+  const auto bytes = at::TensorOptions().dtype(at::kByte).device(device_);
+  if (device_.is_cpu()) {
+    const at::Tensor back = at::empty({size}, bytes);
+    return back.copy_(as_bytes(host_)).storage();
+  }
+  const c10::Stream allocates = home_.value_or(present_stream_of(device_));
+  at::Tensor back;
+  {
+    const c10::StreamGuard at_home(allocates);
+    back = at::empty({size}, bytes);
+  }
+  const c10::Stream way = side_stream(device_, Way::back);
+  order(side_stream(device_, Way::there), way);
+  fetched_ = copy(back.storage(), host_, allocates, way);
+  if (!home_) note_use(back.storage(), way);
+  return back.storage();
 }
 
-void HostCopy::arrive() { wait(fetched_); }
+void HostCopy::arrive() const {
+  if (fetched_) fetched_->block(present_stream_of(device_));
+}
 
-void HostCopy::wait(const std::optional<c10::Event>& event) const {
-  if (event) event->block(present_stream_of(device_));
+void HostCopy::give_up() { free_after(fetched_); }
+
+void HostCopy::free_after(std::optional<c10::Event>& event) const {
+  if (event && home_) event->block(*home_);
+  event.reset();
 }
 
 }  // namespace gradrecomp::tape

@@ -10,29 +10,35 @@ namespace gradrecomp::tape {
 /// The bytes of a storage in host memory, and their ways there and back.
 ///
 /// On a device with streams both ways run on streams of their own, beside the device's work, from
-/// and to pinned memory; whoever needs their end lets the present stream wait for it, not the host.
-/// On the CPU they are plain copies.
+/// and to pinned memory; whoever needs their end lets a stream wait for it, not the host. On the
+/// CPU they are plain copies.
+///
+/// Memory may be used again by the stream that it was allocated on, its home, as soon as it is
+/// freed: so the home waits for copies from it and to it. Where it is not known, the allocator is
+/// told of them.
 class HostCopy {
  public:
-  /// Starts the way there behind the present stream's work. `original` must live until leave().
-  explicit HostCopy(const c10::Storage& original);
-  /// What is under way when the copy dies ends before the present stream's next work.
+  /// Starts the way there after the present stream's work. `original` must live until leave().
+  HostCopy(const c10::Storage& original, const std::optional<c10::Stream>& home);
+  /// What is under way when the copy dies ends before the memory is used again.
   ~HostCopy();
   HostCopy(const HostCopy&) = delete;
   HostCopy& operator=(const HostCopy&) = delete;
 
-  /// Waits until the original is not needed any more.
+  /// The original may be freed.
   void leave();
-  /// A storage like the original, on its way back. Usable behind arrive().
+  /// A storage like the original, with the same home, on its way back. Usable after arrive().
   c10::Storage bring_back();
-  /// Waits until what bring_back() gave is there.
-  void arrive();
+  /// The present stream waits until what bring_back() gave is there.
+  void arrive() const;
+  /// What bring_back() gave may be freed.
+  void give_up();
 
  private:
-  void wait(const std::optional<c10::Event>& event) const;
+  void free_after(std::optional<c10::Event>& event) const;
 
   c10::Device device_;
-  std::optional<c10::Stream> stream_;  ///< that the original was there on
+  std::optional<c10::Stream> home_;
   c10::Storage host_;
   std::optional<c10::Event> stored_;   ///< of devices with streams
   std::optional<c10::Event> fetched_;  ///< likewise

@@ -52,7 +52,8 @@ std::optional<c10::Device> device_of(const Op& op, const Tape& tape) {
     if (storage) device = storage->device();
   }
   for (const auto& argument : op.arguments) {
-    if (!device && argument.isDevice()) device = argument.toDevice();
+    if (!argument.isDevice() || (device && argument.toDevice().is_cpu())) continue;
+    device = argument.toDevice();  // that it makes something on, or copies to
   }
   return device;
 }

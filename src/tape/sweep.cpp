@@ -280,9 +280,7 @@ c10::Storage Sweep::input_storage(const Op& op, const Read& read) {
   }
   const Value& value = tape_.values_[read.value];
   c10::Storage input = value.temporary ? value.temporary : input_from_tape(op, read);
-  const bool is_of_same_stream =
-      value.producer >= 0 && tape_.ops_[value.producer].stream == op.stream;
-  if (op.stream && !is_of_same_stream) note_use(input, *op.stream);
+  if (op.stream) tape_.lend(read.value, input, *op.stream);
   return input;
 }
 
@@ -301,9 +299,12 @@ c10::Storage Sweep::input_from_tape(const Op& op, const Read& read) {
 
 c10::Storage Sweep::written_storage(const Op& op, const Read& read) {
   Value& value = tape_.values_[read.value];
-  if (!value.temporary) return clone(input_from_tape(op, read));
-  if (value.num_uses > 1 || read.scratch) return clone(value.temporary);
-  return std::exchange(value.temporary, c10::Storage());
+  const c10::Storage original = value.temporary ? value.temporary : input_from_tape(op, read);
+  if (op.stream) tape_.lend(read.value, original, *op.stream);
+  const bool is_last_use = value.temporary && value.num_uses <= 1 && !read.scratch;
+  if (is_last_use) return std::exchange(value.temporary, c10::Storage());
+  const StreamScope stream(op.stream);
+  return clone(original);
 }
 
 void Sweep::settle(const Op& op, const Stack& returns) {

@@ -221,6 +221,7 @@ void Tape::snapshot_before_write(ValueId id) {
   Value& value = values_[id];
   if (value.hold != Hold::source || value.num_reads == 0 || value.lost) return;
   const OwnWork own_work;
+  const StreamScope stream(stream_of_maker(id));
   value.storage = Sweep::clone(value.storage);
   value.snapshot = true;
 }
@@ -261,7 +262,7 @@ void Tape::keep_as_planned(ValueId id) {
   Value& value = values_[id];
   if (value.hold != Hold::kept || !offloads_ || !offloads_->takes(id)) return;
   const OwnWork own_work;
-  value.host = std::make_shared<HostCopy>(value.storage);
+  value.host = std::make_shared<HostCopy>(value.storage, home_of(id));
 }
 
 void Tape::leave_after(OpId op) {
@@ -481,17 +482,37 @@ c10::Storage Tape::materialize(ValueId handle) {
   touch(this);
   bring_back_at(id);
   auto storage = find_or_replay(id);
-  note_use_on_present_stream(id, storage);
+  const OpId producer = values_[id].producer;
+  if (producer >= 0 && ops_[producer].stream) {
+    lend(id, storage, present_stream_of(ops_[producer].stream->device()));
+  }
   if (!sealed_) show_as(id, storage);
   return storage;
 }
 
-// What a replay made is freed on the stream that it was made on, whoever has read it elsewhere.
-void Tape::note_use_on_present_stream(ValueId id, const c10::Storage& storage) const {
+std::optional<c10::Stream> Tape::stream_of_maker(ValueId id) const {
   const OpId producer = values_[id].producer;
-  if (producer < 0 || !ops_[producer].stream) return;
-  const c10::Stream present = present_stream_of(ops_[producer].stream->device());
-  if (present != *ops_[producer].stream) note_use(storage, present);
+  return producer < 0 ? std::nullopt : ops_[producer].stream;
+}
+
+// What is written in place keeps the memory of another op, on whose stream it may have been made.
+// What the region has not made is copied where the first op writes to it.
+std::optional<c10::Stream> Tape::home_of(ValueId id) const {
+  const auto home = stream_of_maker(id);
+  for (; home && values_[id].producer >= 0; id = values_[id].overwrites) {
+    if (stream_of_maker(id) != home) return std::nullopt;
+    if (values_[id].overwrites < 0) break;
+  }
+  return home;
+}
+
+// Another stream has waited for a replay only if it asked for it; and it is freed at home, whoever
+// has read it elsewhere.
+void Tape::lend(ValueId id, const c10::Storage& storage, const c10::Stream& reader) const {
+  const auto maker = stream_of_maker(id);
+  const bool waits = maker && *maker != reader && made_again(values_[id].hold);
+  if (waits) order(*maker, reader);
+  if (home_of(id) != reader) note_use(storage, reader);
 }
 
 // A backward pass inside the region goes on with what a replay made as it would with the original.
@@ -567,7 +588,7 @@ void Tape::drop_cached() {
   for (ValueId id = 0; id < static_cast<ValueId>(values_.size()); ++id) {
     if (made_again(values_[id].hold)) let_go(id);
     if (values_[id].hold == Hold::fetched) {
-      values_[id].host->arrive();
+      values_[id].host->give_up();
       hold(id, Hold::offloaded, c10::Storage());
     }
   }

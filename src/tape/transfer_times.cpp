@@ -21,7 +21,7 @@ TransferTimes time_transfers(c10::Device device, std::int64_t bytes) {
   TransferTimes times;
   for (int round = 0; round < 2; ++round) {  // the first takes memory from the system
     Stopwatch storing(stream);
-    HostCopy copy(original.storage());
+    HostCopy copy(original.storage(), stream);
     copy.leave();
     times.store_seconds = storing.seconds();
     Stopwatch fetching(stream);

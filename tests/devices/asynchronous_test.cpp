@@ -214,6 +214,47 @@ TEST_P(Asynchronous, WhatTwoStreamsHaveSavedIsTheSame) {
   }));
 }
 
+/// x * x, whose backward pass waits until its stream has done what it was given.
+struct SquaredAtOnce : torch::autograd::Function<SquaredAtOnce> {
+  static at::Tensor forward(torch::autograd::AutogradContext* context, const at::Tensor& x) {
+    context->save_for_backward({x});
+    return x * x;
+  }
+  static torch::autograd::variable_list backward(torch::autograd::AutogradContext* context,
+                                                 torch::autograd::variable_list gradients) {
+    auto gradient = gradients[0] * context->get_saved_variables()[0] * 2;
+    devices().getStream(gradient.device()).synchronize();
+    return {gradient};
+  }
+};
+
+// What one stream has had replayed, another may ask for before that replay has been done. The
+// program records no use of it, as the main stream waits for both before it lets go.
+TEST_P(Asynchronous, WhatAReplayForAnotherStreamMadeIsTheSame) {
+  const auto first = side_stream();
+  const auto second = side_stream();
+  const auto record_on_main = [](const at::Tensor& made) {
+    devices().recordDataPtrOnStream(made.storage().data_ptr(), main_stream());
+    return made;
+  };
+  expect_same_under_every_policy(steps_of([&](const at::Tensor& x) {
+    const auto half = x.exp().sin();
+    at::Tensor at_once;
+    at::Tensor late;
+    {
+      const OnSideStream there(first);
+      at_once = record_on_main(SquaredAtOnce::apply(half));
+    }
+    {
+      const OnSideStream there(second);
+      late = record_on_main(half * half);
+    }
+    // In backward the last comes first, so the main stream has a lot to do before the replay.
+    for (int i = 0; i < 8; ++i) late = late.sin().cos();
+    return late + at_once.exp();
+  }));
+}
+
 TEST_P(Asynchronous, BackwardOnASideStreamIsTheSame) {
   const auto side = side_stream();
   expect_same_under_every_policy([&](const Wrap& wrap) {

@@ -11,6 +11,7 @@
 #include "gradrecomp/kernels/table.h"
 #include "gradrecomp/tape/capture.h"
 #include "gradrecomp/tape/op_traits.h"
+#include "gradrecomp/tape/recorder.h"
 #include "gradrecomp/tape/shortage.h"
 #include "support/host_device/host_device.h"
 #include "support/messages.h"
@@ -264,6 +265,21 @@ TEST_F(Shortages, OfWorkspaceInAReplayAreAnErrorOfThatBackwardAlone) {
 }
 
 /// A number of the CPU beside a tensor of the device.
+TEST(DeviceRules, CopiesFromTheHostBelongToTheStreamOfTheDevice) {
+  const auto on_host = torch::randn({8});
+  const auto x = on_device(on_host).requires_grad_();
+  const auto tape = std::make_shared<tape::Tape>();
+  {
+    const tape::Recorder recorder(tape, {});
+    const auto there = on_host.to(kHostDevice);
+    const auto back = (x * there).to(torch::kCPU);
+    const auto stays = (back * on_host).to(torch::kDouble);
+  }
+  std::vector<bool> has_stream;
+  for (const auto& op : tape->ops()) has_stream.push_back(op.stream.has_value());
+  EXPECT_THAT(has_stream, ::testing::ElementsAre(true, true, true, false, false));
+}
+
 TEST(DeviceRules, NumbersOfTheCpuBesideItsTensorsAreReplayedOnItsStream) {
   const auto x = on_device(torch::randn({8})).requires_grad_();
   const auto number = torch::tensor(1.3F);

@@ -7,6 +7,7 @@
 #include <functional>
 #include <memory>
 #include <mutex>
+#include <optional>
 #include <string>
 #include <vector>
 
@@ -245,7 +246,12 @@ class GRADRECOMP_API Tape : public std::enable_shared_from_this<Tape> {
   c10::Storage replay(ValueId id);
   c10::Storage find_or_replay(ValueId id);
   [[nodiscard]] c10::Storage original_of(ValueId id) const;
-  void note_use_on_present_stream(ValueId id, const c10::Storage& storage) const;
+  /// The stream of the op that made `id`; none: on the CPU, or no op of the region.
+  [[nodiscard]] std::optional<c10::Stream> stream_of_maker(ValueId id) const;
+  /// The stream that memory of `id` is allocated on; none: not known, or on the CPU.
+  [[nodiscard]] std::optional<c10::Stream> home_of(ValueId id) const;
+  /// Lets `reader` use what the tape holds of `id`.
+  void lend(ValueId id, const c10::Storage& storage, const c10::Stream& reader) const;
   void show_as(ValueId id, const c10::Storage& storage);
   void bring_back(ValueId id);
   void bring_back_at(ValueId demanded);
