@@ -26,7 +26,7 @@ class CheckArrows(unittest.TestCase):
         self.assertEqual(faults_of("include/gradrecomp/nn/checkpoint.h", text), [])
 
     def test_accepts_the_header_of_exports_everywhere(self):
-        self.assertEqual(faults_of("src/plan/solver.cpp", '#include "gradrecomp/export.h"\n'), [])
+        self.assertEqual(faults_of("src/plan/search/make_plan.cpp", '#include "gradrecomp/export.h"\n'), [])
         self.assertEqual(faults_of("include/gradrecomp/export.h", "#define GRADRECOMP_API\n"), [])
 
     def test_accepts_torch_outside_the_planner(self):
@@ -41,19 +41,34 @@ class CheckArrows(unittest.TestCase):
                           "tape/ must not know region/")
 
     def test_rejects_a_reversed_arrow_to_a_private_header(self):
-        self.assert_fault("src/plan/solver.cpp", '#include "profile/meter.h"\n',
+        self.assert_fault("src/plan/search/make_plan.cpp", '#include "profile/meter.h"\n',
                           "plan/ must not know profile/")
 
     def test_rejects_a_way_around_the_include_folder(self):
-        self.assert_fault("src/plan/solver.cpp", '#include "../tape/tape.h"\n', "without '..'")
+        self.assert_fault("src/plan/search/make_plan.cpp", '#include "../tape/tape.h"\n', "without '..'")
+
+    def test_accepts_includes_along_the_arrows_between_rooms(self):
+        text = ('#include "chain.h"\n#include "plan/error.h"\n#include "plan/graph/blocks.h"\n'
+                '#include "gradrecomp/plan/simulate.h"\n')
+        self.assertEqual(faults_of("src/plan/chain/menu.cpp", text), [])
+
+    def test_rejects_a_reversed_arrow_between_rooms(self):
+        self.assert_fault("src/plan/graph/blocks.cpp", '#include "plan/chain/menu.h"\n',
+                          "plan/graph/ must not know plan/chain/")
+        self.assert_fault("src/plan/files/plan_file.cpp", '#include "gradrecomp/plan/policies.h"\n',
+                          "plan/files/ must not know plan/policies/")
+        self.assert_fault("include/gradrecomp/plan/simulate.h",
+                          '#include "gradrecomp/plan/make_plan.h"\n',
+                          "plan/simulator/ must not know plan/search/")
 
     def test_rejects_torch_in_the_planner(self):
         for header in ("torch/torch.h", "ATen/ATen.h", "c10/util/Exception.h"):
-            self.assert_fault("src/plan/solver.cpp", f"#include <{header}>\n", "brings Torch")
+            self.assert_fault("src/plan/search/make_plan.cpp", f"#include <{header}>\n", "brings Torch")
 
     def test_rejects_an_unknown_folder(self):
         self.assert_fault("src/util/strings.cpp", "", "util is no folder")
-        self.assert_fault("src/plan/solver.cpp", '#include "gradrecomp/util/strings.h"\n', "names util")
+        self.assert_fault("src/plan/attic/old.cpp", "", "plan/attic is no room")
+        self.assert_fault("src/plan/search/make_plan.cpp", '#include "gradrecomp/util/strings.h"\n', "names util")
 
 
 if __name__ == "__main__":
