@@ -26,7 +26,8 @@ namespace gradrecomp::plan {
 /// Complexity: about 0.1 s for 800 ops at 5% overhead, 0.7 s where every plan is looked at.
 /// Threads:    safe to call from several threads.
 /// Throws:     std::invalid_argument if the graph, the selection or the budget is not valid.
-/// Source:     Notes in block_graph.cpp, menu.cpp, chain.cpp, bound.cpp and polish.cpp.
+/// Source:     Notes in block_graph.cpp, menu.cpp, chain.cpp, lower_bound.cpp and
+///             local_search.cpp.
 GRADRECOMP_API Plan make_plan(const Graph& graph, const Request& request);
 
 /// The plans that no other one found beats in both predicted peak and overhead, by rising overhead.

@@ -10,7 +10,7 @@ namespace gradrecomp::plan {
 
 /// What no plan can do: peaks proven to need at least some overhead, and the other way round.
 ///
-/// Source: Lagrangian relaxation; see Note [ Lower bounds ] in bound.cpp.
+/// Source: Lagrangian relaxation; see Note [ Lower bounds ] in lower_bound.cpp.
 class LowerBound {
  public:
   LowerBound(const Graph& graph, const ReplayCost& replay_cost);

@@ -128,10 +128,10 @@ struct Choice {
 };
 
 /// Chooses for one device.
-class Solver {
+class Planner {
  public:
-  Solver(const Graph& graph, const Request& request, std::vector<Verdict> verdicts,
-         Replays replays = Replays::many)
+  Planner(const Graph& graph, const Request& request, std::vector<Verdict> verdicts,
+          Replays replays = Replays::many)
       : graph_(graph),
         request_(request),
         policy_(requested_policy(request)),
@@ -194,8 +194,8 @@ class Solver {
 };
 
 Plan solve(const Graph& graph, const Request& request, const std::vector<Verdict>& verdicts) {
-  Solver solver(graph, request, verdicts);
-  return solver.described(solver.choose());
+  Planner planner(graph, request, verdicts);
+  return planner.described(planner.choose());
 }
 
 /// The same for a graph of several devices. Described is what becomes of the main one.
@@ -206,15 +206,15 @@ Plan solve_on_devices(const Graph& graph, const Request& request,
   const bool has_budget = request.max_overhead || request.max_peak_bytes;
   const DeviceMaker make = [](const Graph& g, const Request& r, const std::vector<Verdict>& v,
                               Replays replays) {
-    Candidate chosen = Solver(g, r, v, replays).choose().candidate;
+    Candidate chosen = Planner(g, r, v, replays).choose().candidate;
     return FixedPlan{std::move(chosen.keep), std::move(chosen.sweeps)};
   };
   DeviceChoice chosen;
   if (has_budget) chosen = choose_on_devices(graph, request, verdicts, make);
   if (!has_budget) chosen.made = fixed_plan(graph, policy);
   const Graph main = on_device(graph, 0);
-  Solver solver(main, request, verdicts);
-  Plan plan = solver.described({solver.evaluated(std::move(chosen.made)), chosen.feasible});
+  Planner planner(main, request, verdicts);
+  Plan plan = planner.described({planner.evaluated(std::move(chosen.made)), chosen.feasible});
   plan.devices = device_peaks(graph, plan);
   return plan;
 }
