@@ -16,6 +16,19 @@
 #include "unseen.h"
 
 namespace gradrecomp::tape {
+namespace {
+
+// LibTorch returns several such outputs as references into the stack, which it has cleared before
+// it copies them.
+bool gives_references(const c10::FunctionSchema& schema) {
+  const auto& returns = schema.returns();
+  return returns.size() > 1 && std::ranges::any_of(returns, [](const c10::Argument& output) {
+           return output.alias_info() != nullptr;
+         });
+}
+
+}  // namespace
+
 Sweep::Sweep(Tape& tape) : tape_(tape), number_(++tape.num_sweeps_) {}
 
 Sweep::~Sweep() {
@@ -230,6 +243,7 @@ void Sweep::run_call(Op& op, Stack& stack) {
   std::optional<RngRestore> rng;
   if (op.rng) rng.emplace(*op.rng);
   AlgorithmWatch watch;
+  const Stack alive = gives_references(op.handle.schema()) ? stack : Stack();
   op.handle.redispatchBoxed(op.keys, &stack);
   if (!op.stream) return;  // the CPU's algorithms do not hang on workspaces
   if (traits_of(op.handle).fickle != Fickle::by_algorithm || !watch.has_changed()) return;

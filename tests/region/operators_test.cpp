@@ -84,6 +84,28 @@ TEST(Exactness, E21IndexingScatteringAndSorting) {
   });
 }
 
+// A boxed call returns them as references into a stack that is no more.
+TEST(Exactness, E21OutVariantsOfSeveralOutputs) {
+  expect_exact([] {
+    return function(
+        [](const Tensors& inputs) {
+          const auto& x = inputs[0];
+          auto values = torch::empty({0});
+          auto order = torch::empty({0}, torch::kLong);
+          auto least = torch::empty({0});
+          auto most = torch::empty({0});
+          {
+            const torch::NoGradGuard no_grad;
+            torch::sort_out(values, order, x.detach() * 2, 1);
+            torch::aminmax_out(least, most, values, 0, true);
+          }
+          const auto sorted = x.gather(1, order) * values;
+          return Tensors{(sorted * (most - least)).exp()};
+        },
+        {4, 6});
+  });
+}
+
 TEST(Exactness, E21AttentionCausalMaskedAndWithDropout) {
   expect_exact([] {
     return function(

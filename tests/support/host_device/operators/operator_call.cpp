@@ -122,6 +122,7 @@ class DeviceCall {
     if (draws_ahead(op_)) return copy_drawn();
     Scheduler::get().enqueue(queue_, [arguments, call, outputs = outputs_] {
       auto stack = arguments.on_host(tensors_in_place());
+      const Stack alive = stack;  // several outputs are returned as references into it
       call(stack);
       store(outputs, stack);
     });
