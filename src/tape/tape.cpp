@@ -482,9 +482,8 @@ c10::Storage Tape::materialize(ValueId handle) {
   touch(this);
   bring_back_at(id);
   auto storage = find_or_replay(id);
-  const OpId producer = values_[id].producer;
-  if (producer >= 0 && ops_[producer].stream) {
-    lend(id, storage, present_stream_of(ops_[producer].stream->device()));
+  if (const auto maker = stream_of_maker(id)) {
+    lend(id, storage, present_stream_of(maker->device()));
   }
   if (!sealed_) show_as(id, storage);
   return storage;
@@ -499,9 +498,9 @@ std::optional<c10::Stream> Tape::stream_of_maker(ValueId id) const {
 // What the region has not made is copied where the first op writes to it.
 std::optional<c10::Stream> Tape::home_of(ValueId id) const {
   const auto home = stream_of_maker(id);
-  for (; home && values_[id].producer >= 0; id = values_[id].overwrites) {
+  for (id = values_[id].overwrites; id >= 0 && values_[id].producer >= 0;
+       id = values_[id].overwrites) {
     if (stream_of_maker(id) != home) return std::nullopt;
-    if (values_[id].overwrites < 0) break;
   }
   return home;
 }

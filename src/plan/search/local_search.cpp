@@ -7,8 +7,8 @@
 #include "plan/graph/choosable_values.h"
 #include "plan/graph/wanted_values.h"
 
-// Note [ LocalSearch ]
-// ~~~~~~~~~~~~~~~
+// Note [ Local search ]
+// ~~~~~~~~~~~~~~~~~~~~~
 // A good plan touches its peak at many events, so no change of one value lowers the peak itself.
 // The search therefore aims at a target slightly below the peak and lowers the *excess*, the sum
 // over events of what is above the target; ties go to the lower total. A move keeps or drops one
