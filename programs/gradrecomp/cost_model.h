@@ -7,8 +7,6 @@
 namespace gradrecomp::program {
 
 /// "seconds" or "flops".
-/// Throws:  BadInput for any other.
-plan::CostModel parse_cost_model(std::string_view name);
 std::string_view to_string(plan::CostModel cost);
 
 /// The overhead of `plan` that a budget in `cost` speaks of.

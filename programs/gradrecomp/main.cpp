@@ -4,15 +4,13 @@
 #include <exception>
 #include <iostream>
 #include <stdexcept>
+#include <string>
 
 #include "bad_input.h"
-#include "batch_command.h"
-#include "bench_command.h"
+#include "commands/commands.h"
 #include "gradrecomp/profile/memory_meter.h"
-#include "plan_command.h"
-#include "retained_memory.h"
-#include "standard_streams.h"
-#include "train_command.h"
+#include "input/standard_streams.h"
+#include "workload/retained_memory.h"
 
 namespace {
 
@@ -24,10 +22,18 @@ int fail(const char* message, int status) {
   return status;
 }
 
+std::string explain(const CLI::App* /*app*/, const CLI::Error& error) {
+  const bool says_what_to_do = error.get_name() == "ValidationError";
+  return std::string("gradrecomp: ") + error.what() +
+         (says_what_to_do ? "\n" : ". Run with --help for the options.\n");
+}
+
 int run(int argc, char** argv) {
   CLI::App app("GradRecomp: training in less memory, bit for bit");
   int status = 0;
   app.require_subcommand(1);
+  app.failure_message(explain);
+  app.option_defaults()->take_last();
   gradrecomp::program::add_batch_command(app, status);
   gradrecomp::program::add_bench_command(app, status);
   gradrecomp::program::add_plan_command(app, status);
@@ -35,12 +41,8 @@ int run(int argc, char** argv) {
   try {
     app.parse(argc, argv);
     return status;
-  } catch (const CLI::Success& help) {
-    return app.exit(help);
-  } catch (const CLI::ParseError& error) {
-    return fail(
-        (std::string("gradrecomp: ") + error.what() + ". Run with --help for the options.").c_str(),
-        kBadInput);
+  } catch (const CLI::Error& error) {
+    return app.exit(error) == 0 ? 0 : kBadInput;
   }
 }
 

@@ -1,4 +1,4 @@
-#include "arm.h"
+#include "measure/arm.h"
 
 #include "programs/expect_bad_input.h"
 
@@ -37,7 +37,7 @@ TEST(Arm, RefusesUnknownNames) {
                    "--compare: arm is every-0, but must be plain, keep-");
   expect_bad_input([] { name_of("max-overhead"); }, "arm is max-overhead");
   expect_bad_input([] { name_of(""); }, "arm is ,");
-  expect_bad_input([] { name_of("x%"); }, "--compare: value is x, but must be a finite ratio");
+  expect_bad_input([] { name_of("x%"); }, "--compare: arm is x%, but must be a finite overhead");
 }
 
 TEST(Arm, RunsEachOnceAndTheMainOneLast) {

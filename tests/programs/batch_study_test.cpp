@@ -1,8 +1,8 @@
-#include "batch_study.h"
+#include "measure/batch_study.h"
 
 #include <gtest/gtest.h>
 
-#include "batch_report.h"
+#include "report/batch_report.h"
 
 namespace gradrecomp::program {
 namespace {

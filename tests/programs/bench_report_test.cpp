@@ -1,4 +1,4 @@
-#include "bench_report.h"
+#include "report/bench_report.h"
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>

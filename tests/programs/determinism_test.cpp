@@ -1,4 +1,4 @@
-#include "determinism.h"
+#include "workload/determinism.h"
 
 #include <gtest/gtest.h>
 #include <torch/torch.h>

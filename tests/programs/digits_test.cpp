@@ -1,4 +1,4 @@
-#include "digits.h"
+#include "input/digits.h"
 
 #include <torch/torch.h>
 

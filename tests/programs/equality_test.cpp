@@ -1,4 +1,4 @@
-#include "equality.h"
+#include "report/equality.h"
 
 #include <gtest/gtest.h>
 

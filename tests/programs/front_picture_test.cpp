@@ -1,4 +1,4 @@
-#include "front_picture.h"
+#include "report/front_picture.h"
 
 #include <gtest/gtest.h>
 

@@ -1,4 +1,4 @@
-#include "label_layout.h"
+#include "report/label_layout.h"
 
 #include <gtest/gtest.h>
 

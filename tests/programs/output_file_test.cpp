@@ -1,4 +1,4 @@
-#include "output_file.h"
+#include "input/output_file.h"
 
 #include <filesystem>
 #include <fstream>
@@ -42,7 +42,7 @@ TEST(OutputFile, IsNoOtherOutputAndNoInput) {
       "--front: file is " + same + ", but must be another than that of --out");
   expect_bad_input(
       [&] {
-        check_outputs({{"--out", path}}, {"--graph", same});
+        check_outputs({{"--out", path}}, {{"--graph", same}});
       },
       "--out: file is " + path + ", but must be another than that of --graph");
   check_outputs({{"--out", "/dev/null"}, {"--front", "/dev/null"}});

@@ -1,4 +1,4 @@
-#include "tensor_snapshot.h"
+#include "measure/tensor_snapshot.h"
 
 #include <gtest/gtest.h>
 #include <torch/torch.h>

@@ -1,12 +1,12 @@
-#include "workload.h"
+#include "workload/workload.h"
 
 #include <torch/torch.h>
 
 #include <limits>
 
-#include "gradients.h"
 #include "programs/expect_bad_input.h"
 #include "programs/temporary_file.h"
+#include "workload/gradients.h"
 
 namespace gradrecomp::program {
 namespace {

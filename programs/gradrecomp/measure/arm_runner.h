@@ -1,0 +1,83 @@
+#pragma once
+
+#include <cstdint>
+#include <string>
+#include <vector>
+
+#include "gradrecomp/plan/plan.h"
+#include "gradrecomp/region/region.h"
+#include "measure/arm.h"
+#include "measure/spread.h"
+#include "measure/tensor_snapshot.h"
+#include "measure/training_step.h"
+#include "progress.h"
+#include "workload/gradients.h"
+#include "workload/workload.h"
+
+namespace gradrecomp::program {
+
+/// What one arm did.
+struct ArmResult {
+  std::string arm;
+  plan::Plan plan;  ///< of "plain" only the predicted peaks
+  std::int64_t measured_peak_bytes = 0;
+  std::int64_t total_peak_bytes = 0;     ///< with what was live before the step
+  std::int64_t reserved_peak_bytes = 0;  ///< held from the device, whatever tensors ask for
+  std::int64_t num_alloc_retries = 0;    ///< of the allocator, since the program began
+  double step_seconds = 0;               ///< plain's median times the median ratio
+  Spread time_ratio;                     ///< step / plain step, paired
+  Spread plain_ratio;                    ///< plain step / plain step of the same rounds
+  bool bitwise_equal = true;             ///< loss, gradients and buffers to plain's, in every step
+  bool followed_plan = true;             ///< in every step but the profiled ones
+  std::int64_t num_steps = 0;            ///< that bitwise_equal speaks of
+  StepReport last_step;
+  std::string brief_report;
+  std::string full_report;
+};
+
+struct ArmRunnerOptions {
+  std::int64_t num_rounds = 3;
+  Gradients gradients = Gradients::preallocated;
+  std::uint64_t seed = 0;
+};
+
+/// Runs arms on one model, every step from the same weights, buffers and random state.
+///
+/// A round is plain, arm, arm, plain; times are compared inside a round only.
+class ArmRunner {
+ public:
+  /// Runs the plain step that all others are compared to, and first compares plain ones.
+  ///
+  /// On other devices than the CPU algorithms are deterministic from then on, where there are any.
+  ArmRunner(Workload& workload, const ArmRunnerOptions& options, Progress& progress);
+
+  /// Profiles a step under `arm`, then measures it.
+  ArmResult run(const Arm& arm);
+  /// The plain step, from all rounds so far.
+  [[nodiscard]] ArmResult plain() const;
+
+ private:
+  struct Round {
+    double ratio = 0;
+    double plain_ratio = 0;
+  };
+
+  void take_reference();
+  TrainingStep plain_step();
+  TrainingStep arm_step(Region& region, ArmResult& result);
+  TrainingStep step(Region* region, bool& equal);
+  Round round(Region& region, ArmResult& result);
+  void measure(Region& region, ArmResult& result);
+  [[nodiscard]] std::int64_t num_warm_ups() const;
+
+  Workload& workload_;
+  ArmRunnerOptions options_;
+  Progress& progress_;
+  TensorSnapshot buffers_;    // before every step
+  TensorSnapshot reference_;  // loss, gradients and buffers after the plain step
+  ArmResult plain_;
+  std::vector<double> plain_seconds_;
+  std::vector<double> plain_ratios_;
+};
+
+}  // namespace gradrecomp::program

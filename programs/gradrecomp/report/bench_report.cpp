@@ -1,0 +1,160 @@
+#include "report/bench_report.h"
+
+#include <fmt/format.h>
+
+#include <nlohmann/json.hpp>
+#include <ostream>
+
+#include "cost_model.h"
+#include "format.h"
+#include "report/equality.h"
+#include "report/report_table.h"
+#include "workload/device.h"
+#include "workload/retained_memory.h"
+
+namespace gradrecomp::program {
+namespace {
+
+using Json = nlohmann::ordered_json;
+
+double samples_per_second(const BenchSetting& setting, const ArmResult& result) {
+  return result.step_seconds > 0 ? static_cast<double>(setting.workload.batch) / result.step_seconds
+                                 : 0;
+}
+
+std::string plain_against_plain(const ArmResult& plain) {
+  return fmt::format("Plain against plain, {} steps: {}.", plain.num_steps,
+                     plain.bitwise_equal ? "equal" : to_string(Equality::plain_differs));
+}
+
+std::string head(const BenchSetting& setting, const ArmResult& plain) {
+  return fmt::format(
+      "{}\nLibTorch {}, CPU threads {}, gradients {}, {}\n"
+      "Peaks are activation bytes of a step; total adds what is live before it. Times are paired "
+      "ratios to plain:\nmedian (lowest..highest) over rounds of plain, arm, arm, plain ({} here); "
+      "A/A is plain to plain in the same rounds.\nProven: no plan has a lower peak at this "
+      "overhead; "
+      "proven +: none has less overhead, in what its budget counts, at this peak.\n{}\n\n",
+      setting.description, torch_version(), setting.num_threads, to_string(setting.gradients),
+      memory_retention(), setting.num_rounds, plain_against_plain(plain));
+}
+
+ReportTable::Row row_of(const BenchSetting& setting, const ArmResult& result,
+                        const ArmResult& plain) {
+  const auto& plan = result.plan;
+  const auto plain_peak_bytes = plain.measured_peak_bytes;
+  return {result.arm,
+          mebibytes(result.measured_peak_bytes),
+          percent(share(result.measured_peak_bytes, plain_peak_bytes)),
+          difference(result.measured_peak_bytes, plan.predicted_peak_bytes),
+          proven_peak(plan, plain_peak_bytes),
+          mebibytes(result.total_peak_bytes),
+          to_string(result.time_ratio),
+          to_string(result.plain_ratio),
+          fmt::format("{:.2f}", samples_per_second(setting, result)),
+          percent(plan.predicted_overhead_flops),
+          percent(plan.predicted_overhead_seconds),
+          proven_overhead(plan),
+          std::string(to_string(equality(result.bitwise_equal, plain.bitwise_equal))),
+          fmt::format("{}/{}", result.last_step.num_replayed_ops, result.last_step.num_ops),
+          fmt::format("{:.0f}", 1e3 * plan.planning_seconds)};
+}
+
+std::string offloads(const std::vector<ArmResult>& results) {
+  std::string text;
+  for (const ArmResult& result : results) {
+    if (result.last_step.offloaded_bytes == 0) continue;
+    text += fmt::format("Arm {}: {} MiB a step went to host memory, planned stall {}.\n",
+                        result.arm, mebibytes(result.last_step.offloaded_bytes),
+                        percent(result.plan.predicted_stall));
+  }
+  return text;
+}
+
+std::string warnings(const std::vector<ArmResult>& results) {
+  std::string text;
+  if (!results.front().bitwise_equal) {
+    text += "Plain itself differs: its steps are not the same bit for bit, so no arm can be.\n";
+  }
+  for (const ArmResult& result : results) {
+    if (!result.followed_plan) text += fmt::format("Arm {} left its plan.\n", result.arm);
+    if (!result.plan.feasible) {
+      text += fmt::format("Arm {}: no plan meets the bound; this is the nearest.\n", result.arm);
+    }
+  }
+  return text;
+}
+
+Json json_of(const BenchSetting& setting, const ArmResult& result, const ArmResult& plain) {
+  const auto& workload = setting.workload;
+  Json json{{"arm", result.arm},
+            {"model", workload.model},
+            {"batch", workload.batch},
+            {"device", workload.device},
+            {"dtype", workload.dtype},
+            {"autocast", workload.autocast},
+            {"channels_last", workload.channels_last},
+            {"plain_peak_bytes", plain.measured_peak_bytes},
+            {"measured_peak_bytes", result.measured_peak_bytes},
+            {"predicted_peak_bytes", result.plan.predicted_peak_bytes},
+            {"total_peak_bytes", result.total_peak_bytes},
+            {"reserved_peak_bytes", result.reserved_peak_bytes},
+            {"num_alloc_retries", result.num_alloc_retries},
+            {"overhead_flops", result.plan.predicted_overhead_flops},
+            {"overhead_wall", result.time_ratio.median - 1},
+            {"bitwise_equal", result.bitwise_equal},
+            {"equal", to_string(equality(result.bitwise_equal, plain.bitwise_equal))},
+            {"plan_ms", 1e3 * result.plan.planning_seconds},
+            {"num_ops", result.last_step.num_ops},
+            {"num_replayed_ops", result.last_step.num_replayed_ops},
+            {"num_substituted_ops", result.last_step.num_substituted_ops},
+            {"predicted_replayed_ops", result.plan.num_replayed_ops},
+            {"predicted_overhead_seconds", result.plan.predicted_overhead_seconds},
+            {"offloaded_bytes", result.last_step.offloaded_bytes},
+            {"predicted_stall", result.plan.predicted_stall},
+            {"overhead_wall_low", result.time_ratio.low - 1},
+            {"overhead_wall_high", result.time_ratio.high - 1},
+            {"plain_to_plain", result.plain_ratio.median - 1},
+            {"plain_to_plain_low", result.plain_ratio.low - 1},
+            {"plain_to_plain_high", result.plain_ratio.high - 1},
+            {"step_seconds", result.step_seconds},
+            {"samples_per_second", samples_per_second(setting, result)},
+            {"num_compared_steps", result.num_steps},
+            {"followed_plan", result.followed_plan},
+            {"feasible", result.plan.feasible},
+            {"cost", to_string(setting.cost)},
+            {"grads", to_string(setting.gradients)},
+            {"rounds", setting.num_rounds},
+            {"threads", setting.num_threads},
+            {"seed", workload.seed},
+            {"data", workload.data.empty() ? "random" : workload.data},
+            {"torch_version", torch_version()}};
+  if (result.plan.proven_peak_bytes > 0) {
+    json["proven_peak_bytes"] = result.plan.proven_peak_bytes;
+    json["proven_overhead"] = result.plan.proven_overhead;
+  }
+  if (workload.image_size) json["image_size"] = *workload.image_size;
+  if (workload.sequence) json["sequence"] = *workload.sequence;
+  if (workload.layers.value_or(0) > 0) json["layers"] = *workload.layers;
+  return json;
+}
+
+}  // namespace
+
+std::string bench_table(const BenchSetting& setting, const std::vector<ArmResult>& results) {
+  ReportTable table({"arm", "peak", "of plain", "predicted", "proven", "total", "time", "A/A",
+                     "samples/s", "FLOPs +", "planned s +", "proven +", "equal", "replays/ops",
+                     "plan ms"});
+  for (const ArmResult& result : results) table.add(row_of(setting, result, results.front()));
+  return head(setting, results.front()) + table.text() + offloads(results) + warnings(results);
+}
+
+std::string bench_json(const BenchSetting& setting, const std::vector<ArmResult>& results) {
+  Json list = Json::array();
+  for (const ArmResult& result : results) {
+    list.push_back(json_of(setting, result, results.front()));
+  }
+  return list.dump(2, ' ', false, Json::error_handler_t::replace) + '\n';
+}
+
+}  // namespace gradrecomp::program

@@ -1,0 +1,62 @@
+#include "input/validators.h"
+
+#include <gtest/gtest.h>
+
+#include "format.h"
+
+namespace gradrecomp::program {
+namespace {
+
+/// What `validator` makes of `text`, which it must take.
+std::string taken(const CLI::Validator& validator, std::string text) {
+  EXPECT_EQ(validator(text), "");
+  return text;
+}
+
+/// What `validator` says against `text`.
+std::string refusal(const CLI::Validator& validator, std::string text) { return validator(text); }
+
+TEST(Validators, ReadBytesWithUnits) {
+  EXPECT_EQ(taken(byte_size(), "4096"), "4096");
+  EXPECT_EQ(taken(byte_size(), "512MiB"), std::to_string(512 << 20));
+  EXPECT_EQ(taken(byte_size(), "2GiB"), std::to_string(std::int64_t{2} << 30));
+  EXPECT_EQ(taken(byte_size(), "1.5KiB"), "1536");
+}
+
+TEST(Validators, RefuseWhatIsNoNumberOfBytes) {
+  for (const std::string text :
+       {"", "MiB", "0", "-1", "5MB", "5 MiB", "nan", "1e9", "99999999TiB"}) {
+    EXPECT_EQ(
+        refusal(byte_size(), text).find("value is " + text + ", but must be a positive number of"),
+        0U)
+        << text;
+  }
+}
+
+TEST(Validators, ReadWholeNumbersInDecimal) {
+  EXPECT_EQ(taken(whole_number(), "010"), "10");
+  for (const std::string text : {"", "0x10", "1.5", "0", "5", " 1", "99999999999999999999"}) {
+    EXPECT_EQ(refusal(whole_number({1, 4}), text),
+              "value is " + text + ", but must be a whole number from 1 to 4. Pass for example 1.");
+  }
+}
+
+TEST(Validators, ReadFiniteNumbers) {
+  EXPECT_EQ(taken(nonnegative(), "0"), "0");
+  EXPECT_EQ(taken(positive(), "0.25"), "0.25");
+  for (const std::string text : {"nan", "inf", "-1", "x", "1e999"}) {
+    EXPECT_NE(refusal(ratio(), text).find("a finite ratio of at least 0"), std::string::npos);
+  }
+  EXPECT_NE(refusal(positive(), "0").find("above 0"), std::string::npos);
+}
+
+TEST(Validators, ReadNames) {
+  const auto names = one_of({"on", "off"});
+  EXPECT_EQ(taken(names, "off"), "off");
+  EXPECT_EQ(refusal(names, "On"), "value is On, but must be one of on, off. Pass one of these.");
+}
+
+TEST(Format, SpellsMebibytes) { EXPECT_EQ(mebibytes(3 << 19), "1.5 MiB"); }
+
+}  // namespace
+}  // namespace gradrecomp::program
