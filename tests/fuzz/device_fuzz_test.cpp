@@ -5,9 +5,9 @@
 #include <string>
 #include <vector>
 
-#include "check.h"
-#include "device.h"
-#include "program.h"
+#include "fuzz/check/check.h"
+#include "fuzz/world/device.h"
+#include "fuzz/program/program.h"
 
 namespace gradrecomp::fuzzing {
 namespace {

@@ -5,12 +5,12 @@
 #include <string>
 #include <vector>
 
-#include "check.h"
+#include "fuzz/check/check.h"
 #include "gradrecomp/tape/observer.h"
-#include "hostile_hooks.h"
-#include "hostile_statics.h"
-#include "machine.h"
-#include "program.h"
+#include "fuzz/hostile/hooks.h"
+#include "fuzz/hostile/statics.h"
+#include "fuzz/program/machine.h"
+#include "fuzz/program/program.h"
 
 namespace gradrecomp::fuzzing {
 namespace {

@@ -1,6 +1,7 @@
-"""Fails if an include in include/gradrecomp or src goes against the arrows between the folders.
+"""Fails if an include goes against the arrows between the folders, or if a folder is overfull.
 
-Some folders have rooms, with arrows of their own between them; docs/architecture.md draws both.
+Looks at include/gradrecomp, src and programs/gradrecomp. Some folders have rooms, with arrows of
+their own between them; docs/architecture.md draws both.
 
 Usage: check_arrows.py <repository root>
 """
@@ -18,6 +19,7 @@ ALLOWED = {
     "report": {"profile", "plan"},
     "region": {"profile", "tape", "kernels", "plan"},
     "nn": {"region", "profile", "tape", "kernels", "plan"},
+    "program": {"nn", "models", "region", "profile", "plan"},
 }
 # What each room may know besides itself and what lies beside the rooms.
 ROOMS = {
@@ -31,7 +33,15 @@ ROOMS = {
         "search": {"graph", "simulator", "policies", "chain", "proof", "offload"},
         "files": {"graph"},
     },
+    "program": {
+        "input": set(),
+        "workload": {"input"},
+        "measure": {"input", "workload"},
+        "report": {"measure", "workload"},
+        "commands": {"input", "workload", "measure", "report"},
+    },
 }
+MOST_FILES = 20  # in one folder of src or programs
 # Public headers lie in one folder, beside the rooms that implement them.
 HEADERS = {
     "plan": {
@@ -43,19 +53,20 @@ HEADERS = {
         "files": {"graph_file", "plan_file"},
     },
 }
+CROWDED = {"src/tape", "src/kernels"}  # not given rooms yet
 EVERYWHERE = {"gradrecomp/export.h"}
 INCLUDE = re.compile(r'^\s*#\s*include\s*[<"]([^>"]+)[>"]', re.MULTILINE)
 TORCH = re.compile(r"(torch|ATen|c10|caffe2)/")
 
 
 def room_of(path):
-    """The room that a file of the library is in, by its path from src or include/gradrecomp."""
+    """The room that a file is in, by its path from the folder that holds its part."""
     folder, _, name = path.partition("/")
     if folder not in ROOMS:
         return None
     if "/" in name:
         return name.split("/")[0]
-    headers = HEADERS[folder].items()
+    headers = HEADERS.get(folder, {}).items()
     return next((room for room, names in headers if name.removesuffix(".h") in names), None)
 
 
@@ -68,6 +79,8 @@ def fault_of(path, included):
         return "brings Torch into plan/, which must do without"
     if included in EVERYWHERE:
         return None
+    if folder == "program" and included.partition("/")[0] in ROOMS["program"]:
+        included = f"program/{included}"  # it includes by paths from its own folder
     own = included.startswith("gradrecomp/")
     target_path = included.removeprefix("gradrecomp/")
     target, slash, _ = target_path.partition("/")
@@ -82,25 +95,40 @@ def fault_of(path, included):
     return None
 
 
+def sources(root):
+    """Yields each file to look at below `root`, with its path from the folder that holds its part."""
+    for tree, part in ((root / "include/gradrecomp", ""), (root / "src", ""),
+                       (root / "programs/gradrecomp", "program/")):
+        for file in sorted(tree.rglob("*")):
+            if file.suffix in {".h", ".hpp", ".cuh", ".cpp", ".cu"}:
+                yield file, part + file.relative_to(tree).as_posix()
+
+
+def overfull_folders(root):
+    """Yields one line for each folder of src or programs that has too many files."""
+    for tree in (root / "src", root / "programs"):
+        for folder in sorted(path for path in tree.rglob("*") if path.is_dir()):
+            num = sum(path.is_file() for path in folder.iterdir())
+            if num > MOST_FILES and folder.relative_to(root).as_posix() not in CROWDED:
+                yield f"{folder}: {num} files, but must be at most {MOST_FILES}; give it rooms"
+
+
 def faults(root):
     """Yields one line for each fault below `root`."""
-    for tree in (root / "include/gradrecomp", root / "src"):
-        for file in sorted(tree.rglob("*")):
-            if file.suffix not in {".h", ".hpp", ".cuh", ".cpp", ".cu"}:
-                continue
-            path = file.relative_to(tree).as_posix()
-            folder = path.split("/")[0]
-            if f"gradrecomp/{folder}" in EVERYWHERE:
-                continue
-            if folder not in ALLOWED:
-                yield f"{file}: {folder} is no folder of the library; add it to ALLOWED"
-                continue
-            if (room := room_of(path)) and room not in ROOMS[folder]:
-                yield f"{file}: {folder}/{room} is no room of the library; add it to ROOMS"
-                continue
-            for included in INCLUDE.findall(file.read_text()):
-                if fault := fault_of(path, included):
-                    yield f"{file}: including {included} {fault}"
+    for file, path in sources(root):
+        folder = path.split("/")[0]
+        if f"gradrecomp/{folder}" in EVERYWHERE:
+            continue
+        if folder not in ALLOWED:
+            yield f"{file}: {folder} is no folder of the library; add it to ALLOWED"
+            continue
+        if (room := room_of(path)) and room not in ROOMS[folder]:
+            yield f"{file}: {folder}/{room} is no room of {folder}; add it to ROOMS"
+            continue
+        for included in INCLUDE.findall(file.read_text()):
+            if fault := fault_of(path, included):
+                yield f"{file}: including {included} {fault}"
+    yield from overfull_folders(root)
 
 
 if __name__ == "__main__":

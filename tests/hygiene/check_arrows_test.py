@@ -68,7 +68,24 @@ class CheckArrows(unittest.TestCase):
     def test_rejects_an_unknown_folder(self):
         self.assert_fault("src/util/strings.cpp", "", "util is no folder")
         self.assert_fault("src/plan/attic/old.cpp", "", "plan/attic is no room")
+        self.assert_fault("programs/gradrecomp/attic/old.cpp", "", "program/attic is no room")
         self.assert_fault("src/plan/search/make_plan.cpp", '#include "gradrecomp/util/strings.h"\n', "names util")
+
+    def test_looks_at_the_rooms_of_the_program(self):
+        path = "programs/gradrecomp/measure/arm.cpp"
+        self.assertEqual(faults_of(path, '#include "format.h"\n#include "workload/device.h"\n'), [])
+        self.assert_fault(path, '#include "report/svg.h"\n', "program/measure/ must not know program/report/")
+        self.assert_fault(path, '#include "gradrecomp/tape/tape.h"\n', "program/ must not know tape/")
+
+    def test_rejects_an_overfull_folder(self):
+        with tempfile.TemporaryDirectory() as root:
+            folder = Path(root, "src/plan/graph")
+            folder.mkdir(parents=True)
+            for i in range(21):
+                (folder / f"{i}.cpp").touch()
+            found = list(faults(Path(root)))
+        self.assertEqual(len(found), 1, found)
+        self.assertIn("21 files, but must be at most 20", found[0])
 
 
 if __name__ == "__main__":
