@@ -14,7 +14,7 @@
 #include "gradrecomp/models/bert.h"
 #include "gradrecomp/models/resnet.h"
 #include "gradrecomp/models/vit.h"
-#include "gradrecomp/region/region.h"
+#include "gradrecomp/region.h"
 
 namespace {
 

@@ -3,7 +3,7 @@
 #include <benchmark/benchmark.h>
 #include <torch/torch.h>
 
-#include "gradrecomp/nn/checkpointed_sequential.h"
+#include "gradrecomp/checkpointed_sequential.h"
 
 namespace {
 

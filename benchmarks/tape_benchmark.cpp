@@ -2,7 +2,7 @@
 #include <benchmark/benchmark.h>
 #include <torch/torch.h>
 
-#include "gradrecomp/tape/recorder.h"
+#include "tape/record/recorder.h"
 
 namespace {
 

@@ -3,7 +3,7 @@
 
 #include <iostream>
 
-#include "gradrecomp/nn/checkpointed_sequential.h"
+#include "gradrecomp/checkpointed_sequential.h"
 
 int main() {
   torch::manual_seed(0);

@@ -3,7 +3,7 @@
 
 #include <iostream>
 
-#include "gradrecomp/region/region.h"
+#include "gradrecomp/region.h"
 
 int main() {
   torch::manual_seed(0);

@@ -4,8 +4,8 @@
 #include <iostream>
 #include <vector>
 
-#include "gradrecomp/nn/checkpoint.h"
-#include "gradrecomp/profile/memory_meter.h"
+#include "gradrecomp/checkpoint.h"
+#include "gradrecomp/memory_meter.h"
 
 torch::nn::Sequential block() {
   return torch::nn::Sequential(torch::nn::Linear(256, 1024), torch::nn::GELU(),
@@ -13,7 +13,7 @@ torch::nn::Sequential block() {
 }
 
 int main() {
-  gradrecomp::profile::install_cpu_counter();  // before anything is allocated
+  gradrecomp::install_cpu_counter();  // before anything is allocated
   torch::manual_seed(0);
   std::vector<torch::nn::Sequential> blocks;
   for (int i = 0; i < 8; ++i) blocks.push_back(block());
@@ -22,7 +22,7 @@ int main() {
   for (const bool drops : {false, true}) {
     torch::manual_seed(1);
     for (auto& each : blocks) each->zero_grad();
-    const gradrecomp::profile::MemoryMeter meter(torch::kCPU);
+    const gradrecomp::MemoryMeter meter(torch::kCPU);
     auto x = input;
     for (auto& each : blocks) {
       const auto forward = [&](const torch::Tensor& y) { return y + each->forward(y); };

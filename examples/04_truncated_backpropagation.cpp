@@ -5,7 +5,7 @@
 #include <iostream>
 #include <tuple>
 
-#include "gradrecomp/region/region.h"
+#include "gradrecomp/region.h"
 
 int main() {
   torch::manual_seed(0);

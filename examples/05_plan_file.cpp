@@ -7,7 +7,7 @@
 #include <memory>
 
 #include "gradrecomp/plan/plan_file.h"
-#include "gradrecomp/region/region.h"
+#include "gradrecomp/region.h"
 
 torch::nn::Sequential mlp() {
   torch::nn::Sequential layers;

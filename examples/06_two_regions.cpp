@@ -4,7 +4,7 @@
 
 #include <iostream>
 
-#include "gradrecomp/region/region.h"
+#include "gradrecomp/region.h"
 
 int main() {
   namespace nn = torch::nn;

@@ -5,7 +5,7 @@
 
 #include <iostream>
 
-#include "gradrecomp/nn/checkpointed_sequential.h"
+#include "gradrecomp/checkpointed_sequential.h"
 
 /// Autocast to bfloat16 on the CPU, in its scope.
 struct Autocast {

@@ -5,13 +5,13 @@
 #include <iostream>
 
 #include "gradrecomp/plan/batch_plan.h"
-#include "gradrecomp/profile/memory_meter.h"
-#include "gradrecomp/region/region.h"
+#include "gradrecomp/memory_meter.h"
+#include "gradrecomp/region.h"
 
 namespace plan = gradrecomp::plan;
 
 int main() {
-  gradrecomp::profile::install_cpu_counter();  // before anything is allocated
+  gradrecomp::install_cpu_counter();  // before anything is allocated
   torch::manual_seed(0);
   torch::nn::Sequential model;
   for (int i = 0; i < 10; ++i) {
@@ -23,7 +23,7 @@ int main() {
   }
   const auto step = [&](gradrecomp::Region& region, std::int64_t batch) {
     const auto x = torch::randn({batch, 256});
-    const gradrecomp::profile::MemoryMeter meter(torch::kCPU);
+    const gradrecomp::MemoryMeter meter(torch::kCPU);
     region.run([&] { return model->forward(x); }).pow(2).mean().backward();
     return meter.measured_peak_bytes();
   };

@@ -8,8 +8,8 @@
 #include <string>
 #include <utility>
 
-#include "gradrecomp/profile/memory_meter.h"
-#include "gradrecomp/region/region.h"
+#include "gradrecomp/memory_meter.h"
+#include "gradrecomp/region.h"
 
 namespace {
 
@@ -45,10 +45,10 @@ class PythonRegion final : public torch::CustomClassHolder {
 
 class PythonMeter final : public torch::CustomClassHolder {
  public:
-  [[nodiscard]] const gradrecomp::profile::MemoryMeter& meter() const { return meter_; }
+  [[nodiscard]] const gradrecomp::MemoryMeter& meter() const { return meter_; }
 
  private:
-  gradrecomp::profile::MemoryMeter meter_{c10::Device(c10::kCPU)};
+  gradrecomp::MemoryMeter meter_{c10::Device(c10::kCPU)};
 };
 
 using RegionPtr = c10::intrusive_ptr<PythonRegion>;
@@ -90,4 +90,4 @@ TORCH_LIBRARY(gradrecomp, library) {
 }  // namespace
 
 /// To be called before tensors that shall count are made.
-extern "C" void gradrecomp_install_cpu_counter() { gradrecomp::profile::install_cpu_counter(); }
+extern "C" void gradrecomp_install_cpu_counter() { gradrecomp::install_cpu_counter(); }

@@ -8,7 +8,7 @@
 
 #include "bad_input.h"
 #include "commands/commands.h"
-#include "gradrecomp/profile/memory_meter.h"
+#include "gradrecomp/memory_meter.h"
 #include "input/standard_streams.h"
 #include "workload/retained_memory.h"
 
@@ -50,7 +50,7 @@ int run(int argc, char** argv) {
 
 int main(int argc, char** argv) {
   gradrecomp::program::retain_freed_memory();
-  gradrecomp::profile::install_cpu_counter();
+  gradrecomp::install_cpu_counter();
   try {
     gradrecomp::program::check_standard_streams();
     const int status = run(argc, argv);

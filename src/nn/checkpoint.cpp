@@ -1,4 +1,4 @@
-#include "gradrecomp/nn/checkpoint.h"
+#include "gradrecomp/checkpoint.h"
 
 namespace gradrecomp {
 namespace {

@@ -1,4 +1,4 @@
-#include "gradrecomp/nn/checkpointed_sequential.h"
+#include "gradrecomp/checkpointed_sequential.h"
 
 namespace gradrecomp {
 

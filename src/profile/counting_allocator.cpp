@@ -1,4 +1,4 @@
-#include "counting_allocator.h"
+#include "profile/counting_allocator.h"
 
 #include <c10/core/Allocator.h>
 #include <c10/core/CPUAllocator.h>
@@ -9,8 +9,8 @@
 #include <mutex>
 #include <vector>
 
-#include "device_log.h"
-#include "gradrecomp/profile/allocation_sink.h"
+#include "profile/device_log.h"
+#include "profile/allocation_sink.h"
 
 namespace gradrecomp::profile {
 namespace {
@@ -127,15 +127,6 @@ void CountingAllocator::free(void* pointer) {
 
 }  // namespace
 
-void install_cpu_counter() {
-  static std::once_flag once;
-  std::call_once(once, [] {
-    // Never deleted: blocks may be freed after the program's statics are gone.
-    installed = new CountingAllocator(c10::GetCPUAllocator());
-    c10::SetCPUAllocator(installed);
-  });
-}
-
 MemoryCounter cpu_counter() noexcept { return {current_bytes, peak_bytes, total_bytes}; }
 
 std::int64_t exchange_cpu_peak() noexcept { return peak_bytes.exchange(current_bytes); }
@@ -153,3 +144,12 @@ void add_allocation_sink(std::weak_ptr<AllocationSink> sink) {
 }
 
 }  // namespace gradrecomp::profile
+
+void gradrecomp::install_cpu_counter() {
+  static std::once_flag once;
+  std::call_once(once, [] {
+    // Never deleted: blocks may be freed after the program's statics are gone.
+    profile::installed = new profile::CountingAllocator(c10::GetCPUAllocator());
+    c10::SetCPUAllocator(profile::installed);
+  });
+}

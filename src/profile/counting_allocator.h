@@ -1,6 +1,6 @@
 #pragma once
 
-#include "gradrecomp/profile/memory_meter.h"
+#include "gradrecomp/memory_meter.h"
 
 namespace gradrecomp::profile {
 

@@ -1,4 +1,4 @@
-#include "cuda_in_use.h"
+#include "profile/cuda_in_use.h"
 
 #include <ATen/DeviceAccelerator.h>
 #include <c10/core/CachingDeviceAllocator.h>

@@ -1,4 +1,4 @@
-#include "device_log.h"
+#include "profile/device_log.h"
 
 #include <c10/util/Exception.h>
 #include <torch/csrc/autograd/graph_task.h>
@@ -6,9 +6,9 @@
 #include <atomic>
 #include <utility>
 
-#include "cuda_in_use.h"
-#include "gradrecomp/profile/device_reports.h"
-#include "gradrecomp/tape/observer.h"
+#include "profile/cuda_in_use.h"
+#include "gradrecomp/device/allocations.h"
+#include "tape/observer.h"
 
 namespace gradrecomp::profile {
 namespace {
@@ -56,19 +56,9 @@ void have_devices_report() {
 
 }  // namespace
 
-void report_allocated(const void* pointer, std::size_t bytes, c10::Device device) noexcept {
-  if (num_logs > 0) report(pointer, bytes, false, device);
-}
-
-void report_freed(const void* pointer, c10::Device device) noexcept {
-  if (num_logs > 0) report(pointer, 0, true, device);
-}
-
 void report_host(const void* pointer, std::size_t bytes, bool freed) noexcept {
   if (num_logs_of_host > 0) report(pointer, bytes, freed, c10::kCPU);
 }
-
-void register_device_reports(void (*begin)()) { begin_reports = begin; }
 
 std::shared_ptr<DeviceLog> DeviceLog::begin(const tape::Tape* tape, Announce announce) {
   have_devices_report();
@@ -126,3 +116,17 @@ void DeviceLog::fall_silent() {
 }
 
 }  // namespace gradrecomp::profile
+
+namespace gradrecomp::device {
+
+void report_allocated(const void* pointer, std::size_t bytes, c10::Device device) noexcept {
+  if (profile::num_logs > 0) profile::report(pointer, bytes, false, device);
+}
+
+void report_freed(const void* pointer, c10::Device device) noexcept {
+  if (profile::num_logs > 0) profile::report(pointer, 0, true, device);
+}
+
+void register_device_reports(void (*begin)()) { profile::begin_reports = begin; }
+
+}  // namespace gradrecomp::device

@@ -1,4 +1,4 @@
-#include "gradrecomp/profile/flops.h"
+#include "profile/flops.h"
 
 #include <c10/util/accumulate.h>
 

@@ -1,13 +1,13 @@
-#include "gradrecomp/profile/host_link.h"
+#include "gradrecomp/host_link.h"
 
 #include <map>
 #include <mutex>
 #include <utility>
 
-#include "gradrecomp/tape/observer.h"
-#include "gradrecomp/tape/transfer_times.h"
+#include "tape/observer.h"
+#include "tape/host_memory/transfer_times.h"
 
-namespace gradrecomp::profile {
+namespace gradrecomp {
 namespace {
 
 constexpr std::int64_t kNumBytes = std::int64_t{32} << 20;
@@ -31,4 +31,4 @@ plan::HostLink measured_host_link(c10::Device device) {
   return known != links.end() ? known->second : links.emplace(key, measure(device)).first->second;
 }
 
-}  // namespace gradrecomp::profile
+}  // namespace gradrecomp

@@ -1,4 +1,4 @@
-#include "gradrecomp/profile/memory_meter.h"
+#include "gradrecomp/memory_meter.h"
 
 #include <c10/core/CachingDeviceAllocator.h>
 
@@ -7,9 +7,9 @@
 #include <mutex>
 #include <utility>
 
-#include "counting_allocator.h"
+#include "profile/counting_allocator.h"
 
-namespace gradrecomp::profile {
+namespace gradrecomp {
 namespace {
 
 using c10::CachingDeviceAllocator::DeviceStats;
@@ -58,7 +58,7 @@ MemoryCounter requested_of(const DeviceStats& stats, c10::Device device) {
 }
 
 std::int64_t exchange_peak(c10::Device device) {
-  if (device.is_cpu()) return exchange_cpu_peak();
+  if (device.is_cpu()) return profile::exchange_cpu_peak();
   const auto peak = memory_counter(device).peak_bytes;
   if (in_use(device)) c10::getDeviceAllocator(device.type())->resetPeakStats(device.index());
   raised_peaks().set(device, 0);
@@ -68,13 +68,13 @@ std::int64_t exchange_peak(c10::Device device) {
 }  // namespace
 
 MemoryCounter memory_counter(c10::Device device) {
-  if (device.is_cpu()) return cpu_counter();
+  if (device.is_cpu()) return profile::cpu_counter();
   if (!in_use(device)) return {};
   return requested_of(device_stats(device), device);
 }
 
 DeviceMemory device_memory(c10::Device device) {
-  if (device.is_cpu()) return {cpu_counter(), cpu_counter(), cpu_counter()};
+  if (device.is_cpu()) return {profile::cpu_counter(), profile::cpu_counter(), profile::cpu_counter()};
   if (!in_use(device)) return {};
   const auto stats = device_stats(device);
   return {requested_of(stats, device), counter_of(stats.allocated_bytes),
@@ -88,7 +88,7 @@ MemoryMeter::MemoryMeter(c10::Device device)
 
 MemoryMeter::~MemoryMeter() {
   if (device_.is_cpu()) {
-    raise_cpu_peak(outer_peak_bytes_);
+    profile::raise_cpu_peak(outer_peak_bytes_);
   } else {
     raised_peaks().set(device_, std::max(outer_peak_bytes_, raised_peaks().of(device_)));
   }
@@ -102,4 +102,4 @@ std::int64_t MemoryMeter::growth_bytes() const {
   return memory_counter(device_).current_bytes - start_bytes_;
 }
 
-}  // namespace gradrecomp::profile
+}  // namespace gradrecomp

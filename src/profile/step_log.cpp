@@ -1,12 +1,12 @@
-#include "gradrecomp/profile/step_log.h"
+#include "profile/step_log.h"
 
 #include <algorithm>
 #include <utility>
 
-#include "device_log.h"
-#include "gradrecomp/profile/flops.h"
-#include "gradrecomp/tape/polite_lock.h"
-#include "stream_clock.h"
+#include "profile/device_log.h"
+#include "profile/flops.h"
+#include "tape/aten/polite_lock.h"
+#include "profile/stream_clock.h"
 
 namespace gradrecomp::profile {
 

@@ -1,8 +1,8 @@
-#include "stream_clock.h"
+#include "profile/stream_clock.h"
 
 #include <ATen/DeviceAccelerator.h>
 
-#include "cuda_in_use.h"
+#include "profile/cuda_in_use.h"
 
 namespace gradrecomp::profile {
 

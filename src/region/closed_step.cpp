@@ -1,4 +1,4 @@
-#include "closed_step.h"
+#include "region/closed_step.h"
 
 #include <torch/csrc/autograd/engine.h>
 

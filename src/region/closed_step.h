@@ -4,7 +4,7 @@
 #include <mutex>
 #include <vector>
 
-#include "session.h"
+#include "region/session.h"
 
 namespace gradrecomp {
 

@@ -1,4 +1,4 @@
-#include "gradrecomp/region/options.h"
+#include "gradrecomp/options.h"
 
 #include <c10/util/Exception.h>
 

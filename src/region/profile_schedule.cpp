@@ -1,4 +1,4 @@
-#include "profile_schedule.h"
+#include "region/profile_schedule.h"
 
 #include <algorithm>
 #include <bit>

@@ -1,11 +1,11 @@
-#include "gradrecomp/region/region.h"
+#include "gradrecomp/region.h"
 
 #include <c10/core/GradMode.h>
 #include <c10/util/Exception.h>
 
-#include "gradrecomp/profile/memory_meter.h"
-#include "gradrecomp/region/stage_table.h"
-#include "step.h"
+#include "gradrecomp/memory_meter.h"
+#include "gradrecomp/report.h"
+#include "region/step.h"
 
 namespace gradrecomp {
 namespace {
@@ -33,7 +33,7 @@ void OpenStep::close() {
 }
 
 Region::Region(Options options) : session_(std::make_shared<Session>(std::move(options))) {
-  profile::install_cpu_counter();
+  install_cpu_counter();
 }
 
 Region::~Region() = default;

@@ -1,4 +1,4 @@
-#include "session.h"
+#include "region/session.h"
 
 #include <c10/util/Exception.h>
 
@@ -9,7 +9,7 @@
 
 #include "gradrecomp/plan/predict.h"
 #include "gradrecomp/plan/signature.h"
-#include "gradrecomp/profile/host_link.h"
+#include "gradrecomp/host_link.h"
 
 namespace gradrecomp {
 
@@ -366,7 +366,7 @@ plan::Plan Session::make_plan(const plan::Graph& graph, c10::Device device) {
   plan::Request request;
   request.cost = options_.cost;
   request.selection = options_.selection;
-  if (options_.offload) request.host_link = profile::measured_host_link(device);
+  if (options_.offload) request.host_link = measured_host_link(device);
   if (!options_.policy.empty()) {
     request.policy = options_.policy;
   } else if (options_.max_peak_bytes) {

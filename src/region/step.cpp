@@ -1,4 +1,4 @@
-#include "step.h"
+#include "region/step.h"
 
 #include <c10/util/Exception.h>
 
@@ -6,8 +6,8 @@
 #include <string>
 #include <utility>
 
-#include "closed_step.h"
-#include "gradrecomp/tape/observer.h"
+#include "region/closed_step.h"
+#include "tape/observer.h"
 
 namespace gradrecomp {
 namespace {

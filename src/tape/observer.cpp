@@ -1,4 +1,4 @@
-#include "gradrecomp/tape/observer.h"
+#include "tape/observer.h"
 
 #include <torch/csrc/autograd/graph_task.h>
 

@@ -1,4 +1,4 @@
-#include "print.h"
+#include "tape/print.h"
 
 #include <algorithm>
 #include <array>

@@ -4,7 +4,7 @@
 
 #include <cstdint>
 
-#include "gradrecomp/tape/geometry.h"
+#include "tape/aten/geometry.h"
 
 namespace gradrecomp::tape {
 

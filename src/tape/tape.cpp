@@ -1,4 +1,4 @@
-#include "gradrecomp/tape/tape.h"
+#include "tape/tape.h"
 
 #include <c10/util/Exception.h>
 
@@ -8,14 +8,14 @@
 #include <set>
 #include <utility>
 
-#include "contents.h"
-#include "gradrecomp/tape/observer.h"
-#include "gradrecomp/tape/polite_lock.h"
-#include "host_copy.h"
-#include "replay_thread.h"
-#include "stream_scope.h"
-#include "sweep.h"
-#include "verification.h"
+#include "tape/contents.h"
+#include "tape/observer.h"
+#include "tape/aten/polite_lock.h"
+#include "tape/host_memory/host_copy.h"
+#include "tape/replay/replay_thread.h"
+#include "tape/aten/stream_scope.h"
+#include "tape/replay/sweep.h"
+#include "tape/replay/verification.h"
 
 namespace gradrecomp::tape {
 namespace {

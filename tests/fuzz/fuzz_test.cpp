@@ -6,7 +6,7 @@
 #include <vector>
 
 #include "fuzz/check/check.h"
-#include "gradrecomp/tape/observer.h"
+#include "tape/observer.h"
 #include "fuzz/hostile/hooks.h"
 #include "fuzz/hostile/statics.h"
 #include "fuzz/program/machine.h"

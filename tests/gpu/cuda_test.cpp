@@ -6,8 +6,8 @@
 #include <c10/core/impl/VirtualGuardImpl.h>
 
 #include "gradrecomp/models/resnet.h"
-#include "gradrecomp/nn/checkpointed_sequential.h"
-#include "gradrecomp/profile/memory_meter.h"
+#include "gradrecomp/checkpointed_sequential.h"
+#include "gradrecomp/memory_meter.h"
 #include "support/live_memory.h"
 #include "support/training.h"
 
@@ -129,7 +129,7 @@ TEST_F(Cuda, OffloadTakesDeviceMemoryOnlyWhileItIsNeeded) {
     std::int64_t peak = 0;
     for (int step = 0; step < 4; ++step) {
       net->zero_grad(/*set_to_none=*/false);
-      const profile::MemoryMeter meter({c10::kCUDA, 0});
+      const MemoryMeter meter({c10::kCUDA, 0});
       net->forward(images).sum().backward();
       peak = meter.measured_peak_bytes();
     }

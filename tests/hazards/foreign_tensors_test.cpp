@@ -7,7 +7,7 @@
 #include <torch/csrc/autograd/saved_variable_hooks.h>
 #include <torch/torch.h>
 
-#include "gradrecomp/region/region.h"
+#include "gradrecomp/region.h"
 #include "support/live_memory.h"
 #include "support/messages.h"
 #include "support/modes.h"
@@ -142,7 +142,7 @@ TORCH_LIBRARY_IMPL(_, TESTING_ONLY_GenericWrapper, library) {
 
 // What such a call makes in plain memory may be read by replays, and then outlives the region.
 TEST(ForeignTensor, H5PeaksOfStepsWithThemArePredicted) {
-  profile::install_cpu_counter();
+  install_cpu_counter();
   using Body = std::function<at::Tensor(const at::Tensor&)>;
   const auto quantized = [](const at::Tensor& h) {
     return torch::quantize_per_tensor(h.detach(), 0.1, 0, torch::kQInt8).dequantize().exp() * h;

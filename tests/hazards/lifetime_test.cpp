@@ -9,7 +9,7 @@
 #include <mutex>
 #include <thread>
 
-#include "gradrecomp/region/region.h"
+#include "gradrecomp/region.h"
 #include "support/own_process.h"
 #include "support/training.h"
 

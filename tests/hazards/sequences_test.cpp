@@ -4,7 +4,7 @@
 
 #include <map>
 
-#include "gradrecomp/profile/memory_meter.h"
+#include "gradrecomp/memory_meter.h"
 #include "support/live_memory.h"
 #include "support/messages.h"
 #include "support/modes.h"
@@ -334,7 +334,7 @@ TEST(ResizedOutputs, H11ArePlannedAndExact) {
     Region region({.policy = "drop_all"});
     for (int step = 0; step < 2; ++step) {
       layer->zero_grad();
-      profile::MemoryMeter meter(c10::kCPU);
+      MemoryMeter meter(c10::kCPU);
       const auto x = torch::randn({8, 16});
       region.run([&] { return forward(x); }).sum().backward();
     }
@@ -344,7 +344,7 @@ TEST(ResizedOutputs, H11ArePlannedAndExact) {
 
 // What a resize takes away no plan can keep, whatever it says.
 TEST(ResizedOutputs, H11ArePredictedUnderEveryPlan) {
-  profile::install_cpu_counter();
+  install_cpu_counter();
   nn::Linear layer(32, 32);
   const auto step = [&](Region& region) {
     layer->zero_grad();
@@ -500,7 +500,7 @@ TEST(Gradients, H14ThatExistOrNotAreSequencesOfTheirOwn) {
   const auto measured = [&](bool keeps_gradients) {
     model->zero_grad(!keeps_gradients);
     const auto x = torch::randn({16, 64});
-    profile::MemoryMeter meter(c10::kCPU);
+    MemoryMeter meter(c10::kCPU);
     region.run([&] { return model->forward(x); }).sum().backward();
     return meter.measured_peak_bytes();
   };
@@ -525,7 +525,7 @@ TEST(Gradients, H14OfALeafThatOpsReadByItsViewsCountToo) {
       weight.mutable_grad() = keeps ? torch::zeros({64, 64}) : at::Tensor();
     }
     const auto x = torch::randn({2, 64});
-    const profile::MemoryMeter meter(c10::kCPU);
+    const MemoryMeter meter(c10::kCPU);
     region.run([&] { return x.mm(weight.view({64, 64}).t()).tanh().exp(); }).sum().backward();
     if (!region.last_step().followed_plan) continue;
     ++num_followed;

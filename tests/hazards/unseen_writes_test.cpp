@@ -6,7 +6,7 @@
 #include <cstring>
 #include <future>
 
-#include "gradrecomp/region/region.h"
+#include "gradrecomp/region.h"
 #include "support/messages.h"
 #include "support/modes.h"
 

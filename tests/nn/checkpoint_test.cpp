@@ -1,10 +1,10 @@
-#include "gradrecomp/nn/checkpoint.h"
+#include "gradrecomp/checkpoint.h"
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 #include <torch/torch.h>
 
-#include "gradrecomp/profile/memory_meter.h"
+#include "gradrecomp/memory_meter.h"
 #include "support/training.h"
 
 namespace gradrecomp::test {
@@ -44,9 +44,9 @@ TEST(Checkpoint, RunsTheFunctionOnce) {
 }
 
 TEST(Checkpoint, RetainsNothingOfTheInside) {
-  profile::install_cpu_counter();
+  install_cpu_counter();
   auto x = torch::randn({1024}).requires_grad_();
-  const profile::MemoryMeter meter(c10::kCPU);
+  const MemoryMeter meter(c10::kCPU);
   const auto y = checkpoint([](at::Tensor z) { return z.exp().sin().cos().sum(); }, x);
   EXPECT_EQ(meter.growth_bytes(), 4) << "the scalar output";
 }

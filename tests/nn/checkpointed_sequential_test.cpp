@@ -1,5 +1,5 @@
 // Conformance I: a wrapped model is to the rest of the program the plain one.
-#include "gradrecomp/nn/checkpointed_sequential.h"
+#include "gradrecomp/checkpointed_sequential.h"
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>

@@ -6,7 +6,7 @@
 #include <torch/library.h>
 #include <torch/torch.h>
 
-#include "gradrecomp/nn/checkpointed_sequential.h"
+#include "gradrecomp/checkpointed_sequential.h"
 #include "support/own_process.h"
 
 namespace gradrecomp::test {

@@ -3,7 +3,7 @@
 
 #include <algorithm>
 
-#include "gradrecomp/profile/memory_meter.h"
+#include "gradrecomp/memory_meter.h"
 
 namespace gradrecomp::profile {
 namespace {

@@ -1,9 +1,9 @@
-#include "gradrecomp/profile/flops.h"
+#include "profile/flops.h"
 
 #include <gtest/gtest.h>
 #include <torch/torch.h>
 
-#include "gradrecomp/tape/recorder.h"
+#include "tape/record/recorder.h"
 
 namespace gradrecomp::profile {
 namespace {

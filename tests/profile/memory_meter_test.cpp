@@ -1,4 +1,4 @@
-#include "gradrecomp/profile/memory_meter.h"
+#include "gradrecomp/memory_meter.h"
 
 #include <gtest/gtest.h>
 #include <torch/torch.h>

@@ -5,7 +5,7 @@
 
 #include <limits>
 
-#include "gradrecomp/profile/memory_meter.h"
+#include "gradrecomp/memory_meter.h"
 
 namespace gradrecomp::program {
 namespace {
@@ -21,10 +21,10 @@ TEST(TensorSnapshot, ComparesBits) {
 }
 
 TEST(TensorSnapshot, RestoresWithoutCountedMemory) {
-  profile::install_cpu_counter();
+  install_cpu_counter();
   const std::vector<torch::Tensor> tensors{torch::rand({100}), torch::arange(3)};
   const auto expected = tensors[0].clone();
-  const profile::MemoryMeter meter(c10::kCPU);
+  const MemoryMeter meter(c10::kCPU);
   const TensorSnapshot snapshot(tensors);
   for (const auto& tensor : tensors) tensor.zero_();
   snapshot.restore(tensors);

@@ -5,7 +5,7 @@
 #include <string>
 #include <utility>
 
-#include "gradrecomp/region/region.h"
+#include "gradrecomp/region.h"
 
 namespace {
 

@@ -1,7 +1,7 @@
 // What region_steps_test.py calls: training through a region, in C++.
 #include <ATen/ATen.h>
 
-#include "gradrecomp/region/region.h"
+#include "gradrecomp/region.h"
 
 namespace {
 

@@ -2,7 +2,7 @@
 #include <torch/csrc/autograd/function_hook.h>
 #include <torch/csrc/autograd/variable.h>
 
-#include "gradrecomp/nn/checkpoint.h"
+#include "gradrecomp/checkpoint.h"
 #include "support/programs.h"
 
 namespace gradrecomp::test {

@@ -3,7 +3,7 @@
 
 #include <thread>
 
-#include "gradrecomp/nn/checkpoint.h"
+#include "gradrecomp/checkpoint.h"
 #include "support/programs.h"
 
 namespace gradrecomp::test {

@@ -9,10 +9,10 @@
 
 #include "fickle.h"
 #include "gradrecomp/kernels/table.h"
-#include "gradrecomp/tape/capture.h"
-#include "gradrecomp/tape/op_traits.h"
-#include "gradrecomp/tape/recorder.h"
-#include "gradrecomp/tape/shortage.h"
+#include "gradrecomp/device/capture.h"
+#include "tape/dispatch/op_traits.h"
+#include "tape/record/recorder.h"
+#include "gradrecomp/device/allocations.h"
 #include "support/host_device/host_device.h"
 #include "support/messages.h"
 #include "support/own_operator.h"
@@ -214,7 +214,7 @@ class Shortage {
 
  private:
   static std::unique_ptr<at::ObserverContext> meet_convolution(const at::RecordFunction& call) {
-    if (std::string_view(call.name()) == "aten::convolution_overrideable") tape::report_shortage();
+    if (std::string_view(call.name()) == "aten::convolution_overrideable") device::report_shortage();
     return nullptr;
   }
   at::CallbackHandle callback_;
@@ -311,7 +311,7 @@ constinit std::atomic<bool> captures{false};
 class Capture {
  public:
   Capture() {
-    tape::register_capture_query([] { return captures.load(); });
+    device::register_capture_query([] { return captures.load(); });
     captures = true;
   }
   ~Capture() { captures = false; }

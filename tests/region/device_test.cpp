@@ -9,7 +9,7 @@
 #include "gradrecomp/kernels/table.h"
 #include "gradrecomp/models/bert.h"
 #include "gradrecomp/models/resnet.h"
-#include "gradrecomp/profile/host_link.h"
+#include "gradrecomp/host_link.h"
 #include "support/host_device/host_device.h"
 #include "support/messages.h"
 #include "support/plans.h"
@@ -129,7 +129,7 @@ TEST_F(Device, M3PredictedPeakIsExactWhereTheProgramLetsGoOfWhatTheTapeHolds) {
 }
 
 TEST_F(Device, LinkToTheHostIsMeasured) {
-  const plan::HostLink link = profile::measured_host_link(kHostDevice);
+  const plan::HostLink link = measured_host_link(kHostDevice);
   EXPECT_GT(link.store_bytes_per_second, 0);
   EXPECT_GT(link.fetch_bytes_per_second, 0);
   EXPECT_TRUE(link.overlaps);

@@ -69,8 +69,8 @@ Tensors gradients(const nn::Module& model) {
 
 /// Measured peaks of one step, in the order of Plan::devices.
 std::vector<std::int64_t> peaks_of(const std::function<at::Tensor()>& loss) {
-  const profile::MemoryMeter device(kHostDevice);
-  const profile::MemoryMeter host(c10::kCPU);
+  const MemoryMeter device(kHostDevice);
+  const MemoryMeter host(c10::kCPU);
   loss().backward();
   return {device.measured_peak_bytes(), host.measured_peak_bytes()};
 }

@@ -4,9 +4,9 @@
 
 #include <atomic>
 
-#include "gradrecomp/profile/memory_meter.h"
-#include "gradrecomp/region/region.h"
-#include "gradrecomp/tape/recorder.h"
+#include "gradrecomp/memory_meter.h"
+#include "gradrecomp/region.h"
+#include "tape/record/recorder.h"
 #include "support/messages.h"
 #include "support/own_operator.h"
 #include "support/training.h"
@@ -204,14 +204,14 @@ TEST(Robustness, R4ExceptionInReplayLeavesRandomStateAndAllowsARetry) {
 }
 
 TEST(Robustness, R6OutOfMemoryInAReplayNamesThePlanAndAllowsARetry) {
-  profile::install_cpu_counter();
+  install_cpu_counter();
   const auto x = torch::randn({64}).requires_grad_();
   x.mutable_grad() = torch::zeros_like(x);
   Region region({.policy = "drop_all"});
   const auto body = [&] { return failing(x.exp()).sin().sum(); };
   region.run(body).backward();
   const auto plain = x.grad().clone();
-  const auto live = [] { return profile::memory_counter(c10::kCPU).current_bytes; };
+  const auto live = [] { return memory_counter(c10::kCPU).current_bytes; };
   const auto start = live();
   {
     const auto loss = region.run(body);

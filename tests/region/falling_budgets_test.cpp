@@ -8,8 +8,8 @@
 #include "gradrecomp/models/resnet.h"
 #include "gradrecomp/models/vit.h"
 #include "gradrecomp/plan/make_plan.h"
-#include "gradrecomp/profile/memory_meter.h"
-#include "gradrecomp/region/region.h"
+#include "gradrecomp/memory_meter.h"
+#include "gradrecomp/region.h"
 #include "support/training.h"
 
 namespace gradrecomp::test {
@@ -40,7 +40,7 @@ class Subject {
   std::int64_t step(Region* region) {
     for (auto& parameter : module_->parameters()) parameter.mutable_grad().zero_();
     torch::manual_seed(2);
-    const profile::MemoryMeter meter(c10::kCPU);
+    const MemoryMeter meter(c10::kCPU);
     auto output = region != nullptr ? region->run([&] { return forward(); }) : forward();
     output.pow(2).sum().backward();
     return meter.measured_peak_bytes();
@@ -137,7 +137,7 @@ void expect_falling_overheads(Subject subject) {
 
 class FallingBudgets : public ::testing::Test {
  protected:
-  static void SetUpTestSuite() { profile::install_cpu_counter(); }
+  static void SetUpTestSuite() { install_cpu_counter(); }
   void SetUp() override { torch::manual_seed(1); }
 };
 

@@ -4,8 +4,8 @@
 #include <torch/torch.h>
 
 #include "gradrecomp/plan/signature.h"
-#include "gradrecomp/profile/memory_meter.h"
-#include "gradrecomp/region/region.h"
+#include "gradrecomp/memory_meter.h"
+#include "gradrecomp/region.h"
 #include "support/messages.h"
 #include "support/plans.h"
 #include "support/step_chain.h"
@@ -51,7 +51,7 @@ plan::Plan nested_plan(const plan::Graph& graph) {
 
 class GivenPlan : public ::testing::Test {
  protected:
-  static void SetUpTestSuite() { profile::install_cpu_counter(); }
+  static void SetUpTestSuite() { install_cpu_counter(); }
   StepChain chain_;
 };
 

@@ -8,8 +8,8 @@
 #include <vector>
 
 #include "gradrecomp/plan/simulate.h"
-#include "gradrecomp/profile/memory_meter.h"
-#include "gradrecomp/region/region.h"
+#include "gradrecomp/memory_meter.h"
+#include "gradrecomp/region.h"
 #include "support/training.h"
 
 namespace gradrecomp::test {
@@ -26,7 +26,7 @@ struct Step {
 
 class JoinedOps : public ::testing::Test {
  protected:
-  static void SetUpTestSuite() { profile::install_cpu_counter(); }
+  static void SetUpTestSuite() { install_cpu_counter(); }
   void SetUp() override { torch::manual_seed(1); }
 
   [[nodiscard]] at::Tensor input(at::ScalarType type = at::kFloat) const {
@@ -43,7 +43,7 @@ class JoinedOps : public ::testing::Test {
     const at::Tensor plain = gradient(nullptr);
     Region region(std::move(options));
     EXPECT_TRUE(same_bits(gradient(&region), plain));
-    const profile::MemoryMeter meter(c10::kCPU);
+    const MemoryMeter meter(c10::kCPU);
     const at::Tensor replayed = gradient(&region);
     const Step step{region.last_step(), region.graph(), meter.measured_peak_bytes()};
     EXPECT_TRUE(same_bits(replayed, plain));

@@ -1,8 +1,8 @@
 // Conformance M5 to M8, M11, M12, R5: what stays in memory between and after steps.
 #include "gradrecomp/models/resnet.h"
-#include "gradrecomp/nn/checkpoint.h"
-#include "gradrecomp/nn/checkpointed_sequential.h"
-#include "gradrecomp/tape/recorder.h"
+#include "gradrecomp/checkpoint.h"
+#include "gradrecomp/checkpointed_sequential.h"
+#include "tape/record/recorder.h"
 #include "support/live_memory.h"
 #include "support/training.h"
 

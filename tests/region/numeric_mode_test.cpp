@@ -1,6 +1,6 @@
 // What a program chooses about precision, libraries and threads in its forward pass is what replays
 // compute with, whatever it has chosen by then.
-#include "gradrecomp/tape/numeric_mode.h"
+#include "tape/dispatch/numeric_mode.h"
 
 #include <ATen/Parallel.h>
 #include <gmock/gmock.h>

@@ -9,8 +9,8 @@
 
 #include "gradrecomp/models/resnet.h"
 #include "gradrecomp/plan/predict.h"
-#include "gradrecomp/profile/memory_meter.h"
-#include "gradrecomp/region/region.h"
+#include "gradrecomp/memory_meter.h"
+#include "gradrecomp/region.h"
 #include "host_pool.h"
 #include "support/plans.h"
 #include "support/programs.h"
@@ -41,7 +41,7 @@ plan::Plan random_offloads(const plan::Graph& graph, std::mt19937& random) {
 
 class Offload : public ::testing::Test {
  protected:
-  static void SetUpTestSuite() { profile::install_cpu_counter(); }
+  static void SetUpTestSuite() { install_cpu_counter(); }
   void SetUp() override {
     Region plain({.policy = "keep_all"});
     chain_.step(plain);
@@ -236,7 +236,7 @@ TEST_F(Offload, ResNetUnderRandomPlansIsExact) {
   const at::Tensor images = torch::randn({2, 3, 32, 32});
   const auto step = [&](Region& region) {
     for (auto& parameter : parameters) parameter.mutable_grad().zero_();
-    const profile::MemoryMeter meter(c10::kCPU);
+    const MemoryMeter meter(c10::kCPU);
     region.run([&] { return model->forward(images); }).pow(2).sum().backward();
     return meter.measured_peak_bytes();
   };

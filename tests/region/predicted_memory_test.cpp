@@ -5,7 +5,7 @@
 #include "gradrecomp/models/bert.h"
 #include "gradrecomp/models/resnet.h"
 #include "gradrecomp/plan/simulate.h"
-#include "gradrecomp/tape/recorder.h"
+#include "tape/record/recorder.h"
 #include "support/live_memory.h"
 #include "support/predicted_peaks.h"
 #include "support/training.h"
@@ -13,7 +13,7 @@
 namespace gradrecomp::test {
 namespace {
 
-using profile::MemoryMeter;
+using MemoryMeter;
 
 class PredictedMemory : public LiveMemory {};
 

@@ -1,5 +1,5 @@
 // Conformance E6, E7, E8: random ops draw once, and replays draw the same.
-#include "gradrecomp/tape/recorder.h"
+#include "tape/record/recorder.h"
 #include "support/programs.h"
 
 namespace gradrecomp::test {

@@ -7,7 +7,7 @@
 #include <string>
 #include <vector>
 
-#include "gradrecomp/region/region.h"
+#include "gradrecomp/region.h"
 
 namespace gradrecomp::test {
 namespace {

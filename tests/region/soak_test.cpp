@@ -8,7 +8,7 @@
 #include <map>
 
 #include "gradrecomp/models/resnet.h"
-#include "gradrecomp/region/region.h"
+#include "gradrecomp/region.h"
 #include "support/live_memory.h"
 
 namespace gradrecomp::test {

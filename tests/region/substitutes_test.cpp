@@ -2,8 +2,8 @@
 #include <gtest/gtest.h>
 #include <torch/torch.h>
 
-#include "gradrecomp/region/region.h"
-#include "gradrecomp/region/stage_table.h"
+#include "gradrecomp/region.h"
+#include "gradrecomp/report.h"
 #include "support/training.h"
 
 namespace gradrecomp::test {

@@ -6,8 +6,8 @@
 #include <atomic>
 
 #include "gradrecomp/models/resnet.h"
-#include "gradrecomp/nn/checkpointed_sequential.h"
-#include "gradrecomp/tape/observer.h"
+#include "gradrecomp/checkpointed_sequential.h"
+#include "tape/observer.h"
 #include "support/messages.h"
 #include "support/own_operator.h"
 #include "support/training.h"

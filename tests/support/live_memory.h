@@ -5,18 +5,18 @@
 
 #include <functional>
 
-#include "gradrecomp/profile/memory_meter.h"
+#include "gradrecomp/memory_meter.h"
 
 namespace gradrecomp::test {
 
 /// Counts CPU bytes from before its first test.
 class LiveMemory : public ::testing::Test {
  protected:
-  static void SetUpTestSuite() { profile::install_cpu_counter(); }
+  static void SetUpTestSuite() { install_cpu_counter(); }
   void SetUp() override { torch::manual_seed(1); }
 };
 
-inline std::int64_t live_bytes() { return profile::memory_counter(c10::kCPU).current_bytes; }
+inline std::int64_t live_bytes() { return memory_counter(c10::kCPU).current_bytes; }
 
 /// Zero gradients in place, so that no step allocates them.
 inline void preallocate_gradients(torch::nn::Module& module) {
@@ -35,14 +35,14 @@ inline at::Tensor leaf_with_gradient(std::vector<std::int64_t> sizes) {
 /// Measured activation peak of one step, on one device.
 inline std::int64_t peak_of(const std::function<at::Tensor()>& loss,
                             c10::Device device = c10::kCPU) {
-  const profile::MemoryMeter meter(device);
+  const MemoryMeter meter(device);
   loss().backward();
   return meter.measured_peak_bytes();
 }
 
 /// Bytes that `forward` leaves alive beside its result.
 inline std::int64_t retained_by(const std::function<at::Tensor()>& forward) {
-  const profile::MemoryMeter meter(c10::kCPU);
+  const MemoryMeter meter(c10::kCPU);
   const auto result = forward();
   return meter.growth_bytes() - static_cast<std::int64_t>(result.nbytes());
 }

@@ -1,6 +1,6 @@
 #include "support/modes.h"
 
-#include "gradrecomp/nn/checkpoint.h"
+#include "gradrecomp/checkpoint.h"
 #include "support/messages.h"
 
 namespace gradrecomp::test {

@@ -1,6 +1,6 @@
 #pragma once
 
-#include "gradrecomp/region/region.h"
+#include "gradrecomp/region.h"
 #include "support/live_memory.h"
 #include "support/training.h"
 

@@ -5,7 +5,7 @@
 #include <functional>
 #include <vector>
 
-#include "gradrecomp/region/region.h"
+#include "gradrecomp/region.h"
 #include "support/training.h"
 
 namespace gradrecomp::test {

@@ -6,8 +6,8 @@
 #include <string>
 #include <vector>
 
-#include "gradrecomp/profile/memory_meter.h"
-#include "gradrecomp/region/region.h"
+#include "gradrecomp/memory_meter.h"
+#include "gradrecomp/region.h"
 
 namespace gradrecomp::test {
 
@@ -41,7 +41,7 @@ class StepChain {
   /// One step in `region`; returns its measured peak.
   std::int64_t step(Region& region) {
     for (auto& parameter : parameters_) parameter.mutable_grad().zero_();
-    const profile::MemoryMeter meter(c10::kCPU);
+    const MemoryMeter meter(c10::kCPU);
     region.run([&] { return forward(); }).backward();
     return meter.measured_peak_bytes();
   }

@@ -1,4 +1,4 @@
-#include "gradrecomp/tape/geometry.h"
+#include "tape/aten/geometry.h"
 
 #include <gtest/gtest.h>
 #include <torch/torch.h>

@@ -5,7 +5,7 @@
 #include <torch/library.h>
 #include <torch/torch.h>
 
-#include "gradrecomp/tape/recorder.h"
+#include "tape/record/recorder.h"
 #include "support/own_process.h"
 
 #if __has_include(<c10/core/impl/FakeTensorModeTLS.h>)

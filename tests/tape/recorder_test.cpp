@@ -1,4 +1,4 @@
-#include "gradrecomp/tape/recorder.h"
+#include "tape/record/recorder.h"
 
 #include <gtest/gtest.h>
 #include <torch/torch.h>

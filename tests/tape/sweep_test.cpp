@@ -2,8 +2,8 @@
 #include <gtest/gtest.h>
 #include <torch/torch.h>
 
-#include "gradrecomp/tape/observer.h"
-#include "gradrecomp/tape/recorder.h"
+#include "tape/observer.h"
+#include "tape/record/recorder.h"
 #include "support/training.h"
 
 namespace gradrecomp::tape {

@@ -6,7 +6,7 @@
 
 #include <atomic>
 
-#include "gradrecomp/tape/recorder.h"
+#include "tape/record/recorder.h"
 #include "support/own_process.h"
 
 namespace gradrecomp::tape {

@@ -3,7 +3,7 @@
 #include <CLI/CLI.hpp>
 #include <cstdint>
 
-#include "gradrecomp/region/options.h"
+#include "gradrecomp/options.h"
 #include "workload/gradients.h"
 #include "workload/workload.h"
 

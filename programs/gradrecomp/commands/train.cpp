@@ -12,7 +12,7 @@
 #include "commands/arguments.h"
 #include "commands/commands.h"
 #include "format.h"
-#include "gradrecomp/profile/memory_meter.h"
+#include "gradrecomp/memory_meter.h"
 #include "input/validators.h"
 #include "measure/given_plan.h"
 #include "measure/spread.h"
@@ -75,7 +75,7 @@ class Trainee {
 
  private:
   static std::int64_t live_bytes(const TrainOptions& options) {
-    return profile::memory_counter(open_device(options.workload.device)).current_bytes;
+    return memory_counter(open_device(options.workload.device)).current_bytes;
   }
 
   std::int64_t bytes_before_;

@@ -4,7 +4,7 @@
 #include <string_view>
 #include <vector>
 
-#include "gradrecomp/region/options.h"
+#include "gradrecomp/options.h"
 
 namespace gradrecomp::program {
 

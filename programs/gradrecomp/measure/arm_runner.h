@@ -5,7 +5,7 @@
 #include <vector>
 
 #include "gradrecomp/plan/plan.h"
-#include "gradrecomp/region/region.h"
+#include "gradrecomp/region.h"
 #include "measure/arm.h"
 #include "measure/spread.h"
 #include "measure/tensor_snapshot.h"

@@ -11,7 +11,7 @@
 #include "bad_input.h"
 #include "cost_model.h"
 #include "gradrecomp/plan/make_plan.h"
-#include "gradrecomp/region/region.h"
+#include "gradrecomp/region.h"
 #include "measure/spread.h"
 #include "measure/tensor_snapshot.h"
 #include "measure/training_step.h"

@@ -1,6 +1,6 @@
 #pragma once
 
-#include "gradrecomp/region/region.h"
+#include "gradrecomp/region.h"
 #include "workload/workload.h"
 
 namespace gradrecomp::program {

@@ -2,7 +2,7 @@
 
 #include <cstdint>
 
-#include "gradrecomp/region/region.h"
+#include "gradrecomp/region.h"
 #include "measure/training_step.h"
 
 namespace gradrecomp::program {

@@ -7,7 +7,7 @@
 
 #include "gradrecomp/plan/make_plan.h"
 #include "gradrecomp/plan/policies.h"
-#include "gradrecomp/profile/host_link.h"
+#include "gradrecomp/host_link.h"
 #include "workload/device.h"
 
 namespace gradrecomp::program {
@@ -19,7 +19,7 @@ plan::Request request_of(const Options& budget, const std::string& device) {
   if (budget.policy.empty() && !budget.max_peak_bytes) {
     request.max_overhead = budget.max_overhead.value_or(0.05);
   }
-  if (budget.offload) request.host_link = profile::measured_host_link(open_device(device));
+  if (budget.offload) request.host_link = measured_host_link(open_device(device));
   return request;
 }
 

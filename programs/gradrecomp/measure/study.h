@@ -5,7 +5,7 @@
 
 #include "gradrecomp/plan/graph_file.h"
 #include "gradrecomp/plan/plan.h"
-#include "gradrecomp/region/options.h"
+#include "gradrecomp/options.h"
 #include "progress.h"
 
 namespace gradrecomp::program {

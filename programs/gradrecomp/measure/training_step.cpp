@@ -23,7 +23,7 @@ TrainingStep run_training_step(Workload& workload, Region* region, std::uint64_t
   torch::manual_seed(seed);
   finish_work(workload.device());
   TrainingStep step;
-  const profile::MemoryMeter meter(workload.device());
+  const MemoryMeter meter(workload.device());
   const auto start = Clock::now();
   {
     auto loss = workload.loss(region);
@@ -34,7 +34,7 @@ TrainingStep run_training_step(Workload& workload, Region* region, std::uint64_t
   step.seconds = std::chrono::duration<double>(Clock::now() - start).count();
   step.start_bytes = meter.start_bytes();
   step.measured_peak_bytes = meter.measured_peak_bytes();
-  step.memory = profile::device_memory(workload.device());
+  step.memory = device_memory(workload.device());
   return step;
 }
 

@@ -5,8 +5,8 @@
 #include <cstdint>
 #include <vector>
 
-#include "gradrecomp/profile/memory_meter.h"
-#include "gradrecomp/region/region.h"
+#include "gradrecomp/memory_meter.h"
+#include "gradrecomp/region.h"
 #include "workload/workload.h"
 
 namespace gradrecomp::program {
@@ -17,7 +17,7 @@ struct TrainingStep {
   double seconds = 0;
   std::int64_t start_bytes = 0;          ///< live just before forward
   std::int64_t measured_peak_bytes = 0;  ///< activation peak
-  profile::DeviceMemory memory;          ///< when it has ended, with peaks within it
+  DeviceMemory memory;          ///< when it has ended, with peaks within it
 };
 
 /// What a plan must not change: the loss of a step just taken, all gradients and all buffers.

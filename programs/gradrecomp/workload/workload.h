@@ -7,7 +7,7 @@
 #include <string>
 #include <vector>
 
-#include "gradrecomp/region/region.h"
+#include "gradrecomp/region.h"
 #include "workload/batches.h"
 #include "workload/gradient_scale.h"
 #include "workload/model_catalog.h"

@@ -5,8 +5,7 @@
 #include <mutex>
 
 #include "gradrecomp/export.h"
-#include "gradrecomp/profile/device_reports.h"
-#include "gradrecomp/tape/shortage.h"
+#include "gradrecomp/device/allocations.h"
 
 namespace gradrecomp::profile::cuda {
 namespace {
@@ -17,8 +16,8 @@ using c10::cuda::CUDACachingAllocator::TraceEntry;
 void report(const TraceEntry& entry) {
   const auto* pointer = reinterpret_cast<const void*>(entry.addr_);
   const c10::Device device(c10::kCUDA, entry.device_);
-  if (entry.action_ == TraceEntry::ALLOC) report_allocated(pointer, entry.size_, device);
-  if (entry.action_ == TraceEntry::FREE_REQUESTED) report_freed(pointer, device);
+  if (entry.action_ == TraceEntry::ALLOC) device::report_allocated(pointer, entry.size_, device);
+  if (entry.action_ == TraceEntry::FREE_REQUESTED) device::report_freed(pointer, device);
 }
 
 // What is registered for CUDA is always a CUDAAllocator. It is only asked through its virtual
@@ -29,7 +28,7 @@ void follow_allocator() {
     allocator->attachAllocatorTraceTracker(&report);
     allocator->attachOutOfMemoryObserver([](std::int64_t /*device*/, std::size_t /*asked*/,
                                             std::size_t /*total*/,
-                                            std::size_t /*free*/) { tape::report_shortage(); });
+                                            std::size_t /*free*/) { device::report_shortage(); });
   } catch (const c10::Error& error) {
     TORCH_WARN("GradRecomp does not see what CUDA's allocator ", allocator->name(),
                " allocates, so peaks there are predicted too low. Use the native one. It said: ",
@@ -43,7 +42,7 @@ void begin() {
 }
 
 bool registered() {
-  register_device_reports(&begin);
+  device::register_device_reports(&begin);
   return true;
 }
 

@@ -5,7 +5,7 @@
 #include <cuda_runtime_api.h>
 
 #include "gradrecomp/export.h"
-#include "gradrecomp/tape/capture.h"
+#include "gradrecomp/device/capture.h"
 
 namespace gradrecomp::profile::cuda {
 namespace {
@@ -23,7 +23,7 @@ bool is_capturing() {
 }
 
 bool registered() {
-  tape::register_capture_query(&is_capturing);
+  device::register_capture_query(&is_capturing);
   return true;
 }
 

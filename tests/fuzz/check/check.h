@@ -4,7 +4,7 @@
 #include <string>
 #include <vector>
 
-#include "gradrecomp/region/options.h"
+#include "gradrecomp/options.h"
 #include "fuzz/program/program.h"
 
 namespace gradrecomp::fuzzing {

@@ -7,7 +7,7 @@
 #include "fuzz/world/autocast_scope.h"
 #include "fuzz/world/device.h"
 #include "fuzz/world/error_text.h"
-#include "gradrecomp/profile/memory_meter.h"
+#include "gradrecomp/memory_meter.h"
 #include "fuzz/program/machine.h"
 #include "fuzz/world/threads.h"
 
@@ -100,7 +100,7 @@ class Run {
 
 std::int64_t live_bytes() {
   finish_work();
-  return profile::memory_counter(device()).current_bytes;
+  return memory_counter(device()).current_bytes;
 }
 
 std::string state_of_default_generator() {
@@ -109,7 +109,7 @@ std::string state_of_default_generator() {
 
 template <typename Steps>
 Outcome guarded(const Program& program, Steps steps) {
-  profile::install_cpu_counter();
+  install_cpu_counter();
   torch::manual_seed(program.seed);
   const std::string state = state_of_default_generator();
   Outcome outcome;
@@ -132,7 +132,7 @@ Outcome run(const Program& program, const Setup& setup) {
   return guarded(program, [&](Outcome& outcome) {
     Run run(program, setup, outcome);
     {
-      const profile::MemoryMeter meter(device());
+      const MemoryMeter meter(device());
       run.forward();
       run.end();
       outcome.measured_peak_bytes = meter.measured_peak_bytes();

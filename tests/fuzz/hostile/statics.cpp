@@ -5,7 +5,7 @@
 #include <thread>
 
 #include "fuzz/world/autocast_scope.h"
-#include "gradrecomp/region/region.h"
+#include "gradrecomp/region.h"
 #include "fuzz/program/machine.h"
 
 namespace gradrecomp::fuzzing {

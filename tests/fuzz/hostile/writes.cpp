@@ -1,6 +1,6 @@
 #include <cstring>
 
-#include "gradrecomp/region/region.h"
+#include "gradrecomp/region.h"
 #include "fuzz/hostile/operations.h"
 #include "fuzz/program/machine.h"
 #include "fuzz/world/raw_write.h"

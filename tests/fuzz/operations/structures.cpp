@@ -1,6 +1,6 @@
 #include "fuzz/world/autocast_scope.h"
-#include "gradrecomp/nn/checkpoint.h"
-#include "gradrecomp/region/region.h"
+#include "gradrecomp/checkpoint.h"
+#include "gradrecomp/region.h"
 #include "fuzz/program/machine.h"
 #include "fuzz/operations/operations.h"
 

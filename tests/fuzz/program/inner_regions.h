@@ -4,7 +4,7 @@
 #include <map>
 #include <mutex>
 
-#include "gradrecomp/region/region.h"
+#include "gradrecomp/region.h"
 
 namespace gradrecomp::fuzzing {
 

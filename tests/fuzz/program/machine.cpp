@@ -6,7 +6,7 @@
 
 #include "fuzz/world/device.h"
 #include "fuzz/world/error_text.h"
-#include "gradrecomp/nn/checkpoint.h"
+#include "gradrecomp/checkpoint.h"
 #include "fuzz/program/inner_regions.h"
 
 namespace gradrecomp::fuzzing {

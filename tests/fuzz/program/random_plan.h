@@ -6,7 +6,7 @@
 #include "fuzz/world/dice.h"
 #include "gradrecomp/plan/graph.h"
 #include "gradrecomp/plan/plan.h"
-#include "gradrecomp/region/options.h"
+#include "gradrecomp/options.h"
 
 namespace gradrecomp::fuzzing {
 

@@ -5,7 +5,7 @@
 #include <algorithm>
 #include <cstring>
 
-#include "gradrecomp/profile/device_reports.h"
+#include "gradrecomp/device/allocations.h"
 
 namespace gradrecomp::test::host_device {
 namespace {
@@ -41,7 +41,7 @@ c10::DataPtr Allocator::allocate(std::size_t bytes) {
   auto& stats = stats_[device.index()];
   count(stats.requested_bytes[0], block.requested, 1);
   count(stats.allocated_bytes[0], block.size, 1);
-  profile::report_allocated(block.pointer, bytes, device);
+  device::report_allocated(block.pointer, bytes, device);
   if (block.owner != nullptr) poison(*block.owner, block.pointer, block.size);
   return {block.pointer, block.pointer, &Allocator::free, device};
 }
@@ -86,7 +86,7 @@ void Allocator::release(void* pointer) {
   Block block = std::move(entry->second);
   live_.erase(entry);
   count(stats_[block.device].allocated_bytes[0], block.size, -1);
-  profile::report_freed(pointer, c10::Device(c10::kPrivateUse1, block.device));
+  device::report_freed(pointer, c10::Device(c10::kPrivateUse1, block.device));
   for (Queue* user : block.users) block.last_uses.push_back(user->end());
   freed_in_use_.push_back(std::move(block));
   give_back_what_is_done();

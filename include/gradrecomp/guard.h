@@ -1,0 +1,14 @@
+#pragma once
+
+#include <cstdint>
+
+namespace gradrecomp {
+
+/// How much of the memory that replays read, and others may write, is compared with what it was.
+enum class Guard : std::uint8_t {
+  off,      ///< none of it
+  sampled,  ///< some of each row and each column; small values whole
+  whole,    ///< all of it
+};
+
+}  // namespace gradrecomp

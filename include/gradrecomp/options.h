@@ -1,0 +1,69 @@
+#pragma once
+
+#include <cstdint>
+#include <memory>
+#include <optional>
+#include <string>
+
+#include "gradrecomp/export.h"
+#include "gradrecomp/guard.h"
+#include "gradrecomp/plan/plan.h"
+#include "gradrecomp/plan/policies.h"
+
+namespace gradrecomp {
+
+/// When a dropped value is replayed beside its original and compared bit for bit.
+enum class Verify : std::uint8_t {
+  first_step,     ///< in the profiling step of every new op sequence
+  every_n_steps,  ///< and again every Options::verify_interval_steps
+  never,          ///< trust schemas and tags alone; saves one forward pass of the first step
+};
+
+/// What a region may spend, and how it is watched. Give one budget or one policy.
+struct Options {
+  /// Largest extra cost of a step on all its devices, as a ratio to the plain step (forward +
+  /// backward).
+  /// The default question where nothing else is given, with 0.05.
+  std::optional<double> max_overhead = {};
+  /// Highest activation bytes of a step, on each of its devices. A bound nobody can meet gives the
+  /// plan with the least peak, with Plan::feasible false.
+  std::optional<std::int64_t> max_peak_bytes = {};
+  /// What `max_overhead` counts: measured seconds, or FLOPs, which do not depend on the machine but
+  /// are blind to pointwise work.
+  plan::CostModel cost = plan::CostModel::seconds;
+  /// A fixed policy instead of a budget: "keep_all", "drop_all", "every_2", "sqrt_n", ... Steps
+  /// without a plan drop what no stage boundary needs, but for "keep_all", which never drops.
+  std::string policy = {};
+  /// A plan made elsewhere, used as it is for the op sequence whose signature it names; its figures
+  /// are predicted anew. Other sequences are planned by the budget.
+  std::shared_ptr<const plan::Plan> plan = {};
+  /// Values to keep or drop whatever the planner would do.
+  plan::Selection selection = {};
+  /// Replay normalisations from their kept statistics, a residual's addition and a ReLU behind them
+  /// in the same pass, where verification finds that this gives equal bits. Off: by the recorded
+  /// calls alone.
+  bool substitutes = true;
+  /// Let kept values go to host memory between forward and backward where that costs less than
+  /// replays, in pinned memory and beside the device's work. Under a budget only; how fast the
+  /// host is gets measured once. On the CPU, where it only moves bytes out of the count, for tests.
+  /// Not where a region makes values on several devices.
+  bool offload = false;
+  Verify verify = Verify::first_step;
+  /// How much is compared of what replays read and the program still holds, such as weights and
+  /// inputs: the program may write it before backward past the dispatcher and past version
+  /// counters. A difference is an error of backward. Samples see any write to a whole row or
+  /// column; steps that verify compare all.
+  Guard guard = Guard::sampled;
+  std::int64_t verify_interval_steps = 100;
+  /// In steps without a plan: bytes that may be saved before what the program no longer holds is
+  /// verified and dropped. Named stages end such a window too.
+  std::int64_t window_bytes = std::int64_t{64} << 20;
+  /// Op sequences whose plans a region remembers. When one more comes, the one not followed for
+  /// longest is forgotten, and profiled again if it returns.
+  std::int64_t max_plans = 64;
+};
+
+/// Throws:  c10::ValueError naming the option that is out of range or contradicts another.
+GRADRECOMP_API void validate(const Options& options);
+
+}  // namespace gradrecomp

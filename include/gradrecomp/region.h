@@ -1,0 +1,139 @@
+#pragma once
+
+#include <ATen/core/Tensor.h>
+
+#include <memory>
+#include <string>
+#include <string_view>
+#include <type_traits>
+#include <utility>
+
+#include "gradrecomp/export.h"
+#include "gradrecomp/plan/graph.h"
+#include "gradrecomp/plan/plan.h"
+#include "gradrecomp/options.h"
+#include "gradrecomp/report.h"
+
+namespace gradrecomp {
+
+class Session;
+class Step;
+
+/// A step of a region, from Region::open() to close(). Move-only.
+///
+/// Destroyed without close(), as when an exception passes, it gives the step up: what the region
+/// ran stays right, and nothing is learned from it.
+/// Threads: opened, closed and destroyed on one thread.
+class GRADRECOMP_API OpenStep {
+ public:
+  explicit OpenStep(std::unique_ptr<Step> step);
+  ~OpenStep();
+  OpenStep(OpenStep&& other) noexcept;
+  OpenStep& operator=(OpenStep&& other) noexcept;
+
+  /// Ends the step's forward pass: what the plan drops is dropped. Does nothing the second time.
+  void close();
+
+ private:
+  std::unique_ptr<Step> step_;  // null: the code just runs
+};
+
+/// A part of the forward pass in which a plan decides what stays in memory for backward.
+///
+///   gradrecomp::Region region({.max_overhead = 0.05});
+///   auto logits = region.run([&] { return model->forward(images); });
+///   criterion(logits, labels).backward();
+///
+/// The first step of every new op sequence is profiled and verified; later steps follow its plan.
+/// A region may run several times before backward, with one sequence or with several.
+/// Under no_grad the callable just runs, and so it does inside another region.
+/// Movable, not copyable; a region that was moved from throws.
+/// Threads:    one thread at a time runs a region; its backward may run on any.
+/// Guarantees: gradients, buffers and random state are those of the plain step, bit for bit, or
+///             backward throws. Not seen is only what is written past the dispatcher and past
+///             version counters, and neither note_write() nor a guard (Options::guard) tells of.
+class GRADRECOMP_API Region {
+ public:
+  /// Throws:  c10::ValueError if an option is out of range or contradicts another.
+  explicit Region(Options options = {});
+  ~Region();
+  Region(Region&& other) noexcept;
+  Region& operator=(Region&& other) noexcept;
+
+  /// Runs `body` as one step of the region and returns what it returns, of any type.
+  ///
+  /// Throws: what `body` throws; the thread's state is then as it was before.
+  template <typename Body>
+  auto run(Body&& body);
+
+  /// The same for code that is no callable: a step until the result's close().
+  [[nodiscard]] OpenStep open();
+
+  /// The plan the last step followed, or the one its backward made.
+  /// Throws:  c10::Error if no step has been profiled yet.
+  [[nodiscard]] plan::Plan plan() const;
+  /// The profiled op graph that plan() was made for.
+  [[nodiscard]] plan::Graph graph() const;
+  [[nodiscard]] bool has_plan() const;
+  [[nodiscard]] Options options() const;
+  [[nodiscard]] StepReport last_step() const;
+  /// Op sequences that the region has a plan for.
+  [[nodiscard]] std::int64_t num_plans() const;
+
+  /// One line: policy, predicted activation peak, its share of plain, both overheads, and why the
+  /// last step followed no plan, if it did not.
+  [[nodiscard]] std::string brief_report() const;
+  /// A table with one row per stage.
+  [[nodiscard]] std::string full_report() const;
+
+ private:
+  [[nodiscard]] Session& session() const;
+
+  std::shared_ptr<Session> session_;  // null once moved from
+};
+
+/// Names the stage that begins here, in the region that runs on this thread; elsewhere a no-op.
+GRADRECOMP_API void begin_stage(std::string_view name);
+
+/// Says that `tensor` is about to be written past the dispatcher: by a raw kernel, a communication
+/// library or a pointer. In a region replays then know; elsewhere the version counter grows, by
+/// which autograd and replays see that what was saved is no more.
+///
+/// Writes by operators need no word, nor do those to a tensor right after a factory has made it.
+GRADRECOMP_API void note_write(const at::Tensor& tensor);
+
+/// Begins a step that drops everything inside: torch.utils.checkpoint's verdict without its second
+/// forward.
+GRADRECOMP_API OpenStep open_dropped();
+
+/// Runs `body` in such a step. See nn/checkpoint.h for the user's form.
+template <typename Body>
+auto run_dropped(Body&& body);
+
+namespace detail {
+
+template <typename Body>
+auto run_step(OpenStep step, Body&& body) {
+  if constexpr (std::is_void_v<std::invoke_result_t<Body>>) {
+    body();
+    step.close();
+  } else {
+    auto outputs = body();
+    step.close();
+    return outputs;
+  }
+}
+
+}  // namespace detail
+
+template <typename Body>
+auto Region::run(Body&& body) {
+  return detail::run_step(open(), std::forward<Body>(body));
+}
+
+template <typename Body>
+auto run_dropped(Body&& body) {
+  return detail::run_step(open_dropped(), std::forward<Body>(body));
+}
+
+}  // namespace gradrecomp

@@ -1,0 +1,142 @@
+#pragma once
+
+#include <c10/core/Device.h>
+
+#include <atomic>
+#include <chrono>
+#include <memory>
+#include <mutex>
+#include <string>
+#include <unordered_map>
+#include <vector>
+
+#include "gradrecomp/plan/graph.h"
+#include "profile/allocation_sink.h"
+#include "tape/observer.h"
+#include "tape/tape.h"
+
+namespace gradrecomp::profile {
+
+class DeviceLog;
+class StreamClock;
+
+/// Logs one profiled step, forward and backward, and turns it into the planner's graph.
+///
+/// What the program allocates besides the tape's values does not depend on the plan, so it is
+/// logged once, between the marks of ops, unpacks and releases. Memory of each device on which ops
+/// make values is told apart. See docs/design/profile.md.
+/// Threads:  any number once the tape is sealed; before that the one that records.
+class StepLog final : public tape::Observer, public AllocationSink {
+ public:
+  /// Starts logging what happens to `tape`, and what this thread allocates for its step: while
+  /// it is the tape that the thread touched last.
+  static std::shared_ptr<StepLog> begin(const std::shared_ptr<const tape::Tape>& tape);
+  ~StepLog() override;
+  StepLog(const StepLog&) = delete;
+  StepLog& operator=(const StepLog&) = delete;
+
+  void op_begins(const tape::Tape& tape) override;
+  void op_ends(const tape::Tape& tape, tape::OpId op) override;
+  void took_in(const tape::Tape& tape, tape::OpId op) override;
+  void saved(const tape::Tape& tape, tape::ValueId value) override;
+  void sealed(const tape::Tape& tape) override;
+  void demanded(const tape::Tape& tape, tape::ValueId value) override;
+  void replay_begins(const tape::Tape& tape) override;
+  void replay_ends(const tape::Tape& tape) override;
+  void releases(const tape::Tape& tape, tape::ValueId value) override;
+  void allocated(const void* pointer, std::size_t bytes) override;
+  void freed(const void* pointer, std::size_t bytes) override;
+
+  /// Looks which values the program has let go of since the last look. Call it before the tape
+  /// lets go of values on its own account.
+  void look_for_deaths(const tape::Tape& tape);
+  /// Adds what verification measured for the ops from `first` on.
+  void add_replay_times(tape::OpId first, const std::vector<tape::ReplayTimes>& times);
+  /// Position of the stage of that name, added if it is new.
+  std::int32_t stage(const std::string& name);
+  void backward_begins(const tape::Tape& tape);
+
+  /// The finished graph of the step. Stops logging.
+  plan::Graph finish(const tape::Tape& tape, std::uint64_t signature);
+
+ private:
+  explicit StepLog(const std::shared_ptr<const tape::Tape>& tape);
+
+  using Clock = std::chrono::steady_clock;
+  struct Block {
+    std::int64_t bytes = 0;
+    tape::ValueId value = -1;  // -1: no value lives in it
+  };
+  struct Span {
+    std::int64_t net_bytes = 0;
+    std::int64_t peak_bytes = 0;
+    void add(std::int64_t bytes);
+  };
+  struct Memory {
+    c10::Device device;
+    std::unordered_map<const void*, Block> blocks = {};
+    Span outside = {};
+    Span inside_op = {};
+  };
+
+  /// Where a stream was when something began and when it ended; -1: on no stream.
+  struct OnStream {
+    std::int32_t begin = -1;
+    std::int32_t end = -1;
+    bool is_replay_timed = false;
+  };
+
+  [[nodiscard]] bool is_of_another_step() const;
+  void flush();
+  void add_op(const tape::Tape& tape, tape::OpId id, double seconds);
+  void mark(plan::EventKind kind, tape::ValueId id);
+  void add_backward_time();
+  void note_device(const tape::Tape& tape, tape::OpId op);
+  void device_allocates(bool by_recorder);
+  void read_device_log();
+  plan::Index memory_of(c10::Device device);
+  static void add_block(Memory& memory, const void* pointer, std::int64_t bytes, bool in_op);
+  void drop_block(Memory& memory, const void* pointer, bool own_work, bool in_op);
+  void adopt(const tape::Tape& tape, const tape::Op& op, Span Memory::*counted);
+  void time_streams();
+  double seconds_on_stream(const OnStream& span);
+  double replay_seconds_on_stream();
+  void resolve_versions(const tape::Tape& tape);
+  void add_ops(const tape::Tape& tape);
+  void add_values(const tape::Tape& tape);
+  [[nodiscard]] plan::Index memory_of_value(const tape::Tape& tape, tape::ValueId value) const;
+  [[nodiscard]] std::vector<plan::Index> memories_by_rank() const;
+  void sort_by_device();
+  void add_transient_bytes(const std::vector<plan::Index>& ranked);
+
+  // Several threads may run backward while the one that recorded goes on; recursive because a
+  // look at a storage may be its last owner and free it.
+  std::recursive_mutex mutex_;
+  plan::Graph graph_;
+  std::weak_ptr<const tape::Tape> tape_;
+  const tape::Tape* const tape_address_;
+  std::vector<Memory> memories_{{c10::kCPU}};  ///< what is told apart by position until it ends
+  std::vector<tape::ValueId> watched_;
+  std::vector<std::uint8_t> dead_;
+  std::vector<plan::Index> value_memories_;                 ///< of each value, as far as known
+  std::vector<std::vector<std::int64_t>> transient_bytes_;  ///< of each op, by memory
+  std::vector<tape::ValueId> died_in_op_;
+  std::shared_ptr<DeviceLog> device_log_;
+  bool is_on_device_ = false;     ///< some op ran on another device than the host
+  bool has_host_values_ = false;  ///< some op made a value in the host's memory
+  bool in_op_ = false;
+  std::atomic<bool> sealed_ = false;
+  bool finished_ = false;
+  std::unique_ptr<StreamClock> stream_clock_;
+  std::vector<OnStream> on_stream_;  ///< of each op of the graph
+  OnStream backward_on_stream_;
+  std::vector<OnStream> replays_on_stream_;  ///< within it
+  std::int32_t op_start_on_stream_ = -1;
+  Clock::time_point op_start_;
+  Clock::time_point last_mark_;  ///< of the backward pass
+  double replay_seconds_before_backward_ = 0;
+  double backward_seconds_ = 0;
+  std::unordered_map<std::string, std::int32_t> stages_;
+};
+
+}  // namespace gradrecomp::profile

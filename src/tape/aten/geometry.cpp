@@ -1,0 +1,36 @@
+#include "tape/aten/geometry.h"
+
+#include <c10/util/accumulate.h>
+
+#include <utility>
+
+namespace gradrecomp::tape {
+
+Geometry::Geometry(const at::Tensor& tensor)
+    : storage_offset_(tensor.storage_offset()),
+      dtype_(tensor.dtype()),
+      keys_(tensor.key_set()),
+      is_dense_(tensor.is_non_overlapping_and_dense()),
+      wrapped_number_(tensor.unsafeGetTensorImpl()->is_wrapped_number()) {
+  shape_.set_sizes(tensor.sizes());
+  shape_.set_strides(tensor.strides());
+}
+
+bool Geometry::shows_like(const Geometry& other) const {
+  return dtype_ == other.dtype_ && sizes() == other.sizes() && strides() == other.strides();
+}
+
+bool Geometry::fills(std::int64_t storage_bytes) const {
+  const auto bytes = c10::multiply_integers(sizes()) * static_cast<std::int64_t>(dtype_.itemsize());
+  return is_dense_ && storage_offset_ == 0 && bytes == storage_bytes;
+}
+
+at::Tensor Geometry::over(c10::Storage storage) const {
+  auto tensor = at::detail::make_tensor<c10::TensorImpl>(std::move(storage), keys_, dtype_);
+  auto* impl = tensor.unsafeGetTensorImpl();
+  impl->set_sizes_and_strides(sizes(), strides(), storage_offset_);
+  if (wrapped_number_) impl->set_wrapped_number(true);
+  return tensor;
+}
+
+}  // namespace gradrecomp::tape

@@ -1,0 +1,41 @@
+#pragma once
+
+#include <ATen/core/Tensor.h>
+#include <c10/core/Storage.h>
+#include <c10/core/impl/SizesAndStrides.h>
+
+
+namespace gradrecomp::tape {
+
+/// Everything of a tensor but its storage: how to read a value through one argument.
+///
+/// Memory: holds no storage and no autograd metadata, so a tape cannot keep a graph alive.
+class Geometry {
+ public:
+  Geometry() = default;
+  explicit Geometry(const at::Tensor& tensor);
+
+  /// A fresh tensor over `storage`, equal to the described one but outside any autograd graph.
+  [[nodiscard]] at::Tensor over(c10::Storage storage) const;
+
+  [[nodiscard]] c10::IntArrayRef sizes() const { return shape_.sizes_arrayref(); }
+  [[nodiscard]] c10::IntArrayRef strides() const { return shape_.strides_arrayref(); }
+  /// Whether both read elements of one type in the same order, wherever they begin.
+  [[nodiscard]] bool shows_like(const Geometry& other) const;
+  /// Whether it shows each element of a storage of so many bytes, once, in whatever order.
+  [[nodiscard]] bool fills(std::int64_t storage_bytes) const;
+  /// The kind of device.
+  [[nodiscard]] c10::BackendComponent backend() const { return keys_.highestBackendKey(); }
+  [[nodiscard]] bool is_on_cpu() const { return backend() == c10::BackendComponent::CPUBit; }
+  [[nodiscard]] c10::ScalarType scalar_type() const { return dtype_.toScalarType(); }
+
+ private:
+  c10::impl::SizesAndStrides shape_;
+  std::int64_t storage_offset_ = 0;
+  caffe2::TypeMeta dtype_;
+  c10::DispatchKeySet keys_;
+  bool is_dense_ = false;
+  bool wrapped_number_ = false;  // decides type promotion, so replay must see it again
+};
+
+}  // namespace gradrecomp::tape

@@ -1,0 +1,57 @@
+#include "tape/aten/rng_state.h"
+
+#include <cstring>
+
+#include "tape/aten/polite_lock.h"
+
+namespace gradrecomp::tape {
+namespace {
+
+bool same_engine(const at::mt19937& a, const at::mt19937& b) {
+  const auto x = a.data();
+  const auto y = b.data();
+  return x.seed_ == y.seed_ && x.left_ == y.left_ && x.next_ == y.next_ && x.state_ == y.state_;
+}
+
+}  // namespace
+
+std::unique_lock<std::recursive_mutex> turn_to_draw() {
+  static auto* mutex = new std::recursive_mutex;  // for programs that end
+  return lock_politely(*mutex);
+}
+
+RngState::RngState(const at::Generator& generator) : generator_(generator) {
+  const std::lock_guard<std::mutex> lock(generator_.mutex());
+  if (generator_.device().is_cpu()) {
+    auto* cpu = generator_.get<at::CPUGeneratorImpl>();
+    twister_ = std::make_unique<Twister>(
+        Twister{cpu->engine(), cpu->next_float_normal_sample(), cpu->next_double_normal_sample()});
+    return;
+  }
+  seed_ = generator_.current_seed();
+  offset_ = generator_.get_offset();
+}
+
+bool RngState::is_current() const {
+  const RngState present = now();
+  if (!twister_) return seed_ == present.seed_ && offset_ == present.offset_;
+  return twister_->next_float == present.twister_->next_float &&
+         twister_->next_double == present.twister_->next_double &&
+         same_engine(twister_->engine, present.twister_->engine);
+}
+
+void RngState::restore() const {
+  auto generator = generator_;
+  const std::lock_guard<std::mutex> lock(generator.mutex());
+  if (twister_) {
+    auto* cpu = generator.get<at::CPUGeneratorImpl>();
+    cpu->set_engine(twister_->engine);
+    cpu->set_next_float_normal_sample(twister_->next_float);
+    cpu->set_next_double_normal_sample(twister_->next_double);
+    return;
+  }
+  generator.set_current_seed(seed_);
+  generator.set_offset(offset_);
+}
+
+}  // namespace gradrecomp::tape

@@ -1,0 +1,64 @@
+#pragma once
+
+#include <ATen/CPUGeneratorImpl.h>
+#include <ATen/core/Generator.h>
+
+#include <memory>
+#include <mutex>
+#include <optional>
+
+
+namespace gradrecomp::tape {
+
+// Note [ Drawing by turns ]
+// ~~~~~~~~~~~~~~~~~~~~~~~~~
+// Replays set a generator back and then forward again. What another thread draws from it in between
+// would be other numbers than it should, and would be forgotten. So whoever draws for a tape, in
+// the forward pass, in a replay or to verify, holds one lock of the process meanwhile. It comes
+// before the lock of any tape: an op that draws may allocate, which a profiled tape takes its lock
+// to note. A replay that may draw therefore takes it before its tape's.
+
+/// Waits until no other thread draws, or replays what drew, for a tape.
+[[nodiscard]] std::unique_lock<std::recursive_mutex> turn_to_draw();
+
+/// State of one random generator at one moment, kept outside the tensor allocators.
+///
+/// On the CPU the whole Mersenne twister (2.5 KB); on other devices seed and offset, two host
+/// integers that are read without a synchronisation.
+class RngState {
+ public:
+  explicit RngState(const at::Generator& generator);
+
+  /// True if nothing was drawn since.
+  [[nodiscard]] bool is_current() const;
+  /// Sets the generator back to this state.
+  void restore() const;
+  /// The state the same generator is in now.
+  [[nodiscard]] RngState now() const { return RngState(generator_); }
+
+ private:
+  struct Twister {
+    at::mt19937 engine;
+    std::optional<float> next_float;
+    std::optional<double> next_double;
+  };
+  at::Generator generator_;
+  std::unique_ptr<Twister> twister_;  // CPU only
+  std::uint64_t seed_ = 0;
+  std::uint64_t offset_ = 0;
+};
+
+/// Puts a generator back, when the scope ends, to the state it had when the scope began.
+class RngRestore {
+ public:
+  explicit RngRestore(const RngState& replayed) : present_(replayed.now()) { replayed.restore(); }
+  ~RngRestore() { present_.restore(); }
+  RngRestore(const RngRestore&) = delete;
+  RngRestore& operator=(const RngRestore&) = delete;
+
+ private:
+  std::unique_lock<std::recursive_mutex> turn_ = turn_to_draw();  // given back last
+  RngState present_;
+};
+
+}  // namespace gradrecomp::tape

@@ -1,0 +1,33 @@
+#include "tape/dispatch/dispatch_state.h"
+
+#include <ATen/autocast_mode.h>
+
+namespace gradrecomp::tape {
+
+DispatchState::DispatchState(const NumericMode& mode)
+    : keys_(c10::impl::tls_local_dispatch_key_set()), mode_(mode) {
+  const auto casting = c10::autocast_dispatch_keyset - keys_.excluded_;
+  if (casting.empty()) return;
+  for (const auto device : at::autocast::_AUTOCAST_SUPPORTED_DEVICES) {
+    if (!at::autocast::is_autocast_enabled(device)) continue;
+    casts_.emplace_back(device, at::autocast::get_autocast_dtype(device));
+  }
+}
+
+bool DispatchState::operator==(const DispatchState& other) const {
+  return keys_.included_ == other.keys_.included_ && keys_.excluded_ == other.keys_.excluded_ &&
+         casts_ == other.casts_ && mode_ == other.mode_;
+}
+
+DispatchScope::DispatchScope(const DispatchState& state) : keys_(state.keys_) {
+  for (const auto& [device, type] : state.casts_) {
+    casts_before_.emplace_back(device, at::autocast::get_autocast_dtype(device));
+    at::autocast::set_autocast_dtype(device, type);
+  }
+}
+
+DispatchScope::~DispatchScope() {
+  for (const auto& [device, type] : casts_before_) at::autocast::set_autocast_dtype(device, type);
+}
+
+}  // namespace gradrecomp::tape

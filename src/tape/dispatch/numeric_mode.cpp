@@ -1,0 +1,167 @@
+#include "tape/dispatch/numeric_mode.h"
+
+#include <ATen/Context.h>
+#include <ATen/Parallel.h>
+#ifdef __SSE2__
+#include <xmmintrin.h>
+#endif
+
+#include <utility>
+
+namespace gradrecomp::tape {
+namespace {
+
+using at::CuBLASReductionOption;
+using at::Float32Backend;
+using at::Float32Op;
+using at::Float32Precision;
+
+constexpr std::array<std::pair<Float32Backend, Float32Op>, NumericMode::kNumPrecisions> kKeys = {{
+    {Float32Backend::CUDA, Float32Op::CONV},
+    {Float32Backend::CUDA, Float32Op::RNN},
+    {Float32Backend::CUDA, Float32Op::MATMUL},
+    {Float32Backend::MKLDNN, Float32Op::CONV},
+    {Float32Backend::MKLDNN, Float32Op::RNN},
+    {Float32Backend::MKLDNN, Float32Op::MATMUL},
+}};
+
+// Of this thread. LibTorch sets it and does not tell.
+bool flushes_denormals() {
+#ifdef __SSE2__
+  constexpr unsigned kFlushToZero = 0x8000;
+  return (_mm_getcsr() & kFlushToZero) != 0;
+#else
+  return false;
+#endif
+}
+
+std::uint8_t precision_of(std::size_t key) {
+  const auto [backend, op] = kKeys[key];
+  return static_cast<std::uint8_t>(at::globalContext().float32Precision(backend, op));
+}
+
+void set_precision(std::size_t key, std::uint8_t precision) {
+  const auto [backend, op] = kKeys[key];
+  at::globalContext().setFloat32Precision(backend, op, static_cast<Float32Precision>(precision));
+}
+
+/// What is stored for a key itself, of which LibTorch tells what it amounts to. It is none where it
+/// amounts to what its backend has: that is found out by giving the backend something else.
+std::uint8_t stored_precision(std::size_t key) {
+  auto& context = at::globalContext();
+  const auto present = static_cast<Float32Precision>(precision_of(key));
+  const Float32Backend backend = kKeys[key].first;
+  const auto generic = context.float32Precision(Float32Backend::GENERIC, Float32Op::ALL);
+  const auto of_backend = context.float32Precision(backend, Float32Op::ALL);
+  if (present != of_backend) return static_cast<std::uint8_t>(present);
+  const auto other =
+      present == Float32Precision::IEEE ? Float32Precision::TF32 : Float32Precision::IEEE;
+  context.setFloat32Precision(Float32Backend::GENERIC, Float32Op::ALL, other);
+  const bool backend_inherits = context.float32Precision(backend, Float32Op::ALL) == other;
+  context.setFloat32Precision(Float32Backend::GENERIC, Float32Op::ALL, generic);
+  context.setFloat32Precision(backend, Float32Op::ALL, other);
+  const bool inherits = static_cast<Float32Precision>(precision_of(key)) == other;
+  context.setFloat32Precision(backend, Float32Op::ALL,
+                              backend_inherits ? Float32Precision::NONE : of_backend);
+  return static_cast<std::uint8_t>(inherits ? Float32Precision::NONE : present);
+}
+
+struct Reduction {
+  bool reduced;
+  bool splits_k;
+};
+
+Reduction reduction(std::uint8_t option) {
+  const auto of = static_cast<CuBLASReductionOption>(option);
+  return {of == CuBLASReductionOption::AllowReducedPrecisionWithSplitK,
+          of != CuBLASReductionOption::DisallowReducedPrecisionDisallowSplitK};
+}
+
+void change(const NumericMode& from, const NumericMode& to) {
+  auto& context = at::globalContext();
+  if (from.cudnn != to.cudnn) context.setUserEnabledCuDNN(to.cudnn);
+  if (from.cudnn_benchmark != to.cudnn_benchmark) context.setBenchmarkCuDNN(to.cudnn_benchmark);
+  if (from.cudnn_benchmark_limit != to.cudnn_benchmark_limit) {
+    context.setBenchmarkLimitCuDNN(to.cudnn_benchmark_limit);
+  }
+  if (from.cudnn_deterministic != to.cudnn_deterministic) {
+    context.setDeterministicCuDNN(to.cudnn_deterministic);
+  }
+  if (from.mkldnn != to.mkldnn) context.setUserEnabledMkldnn(to.mkldnn);
+  if (from.mkldnn_deterministic != to.mkldnn_deterministic) {
+    context.setDeterministicMkldnn(to.mkldnn_deterministic);
+  }
+  if (from.nnpack != to.nnpack) context.setUserEnabledNNPACK(to.nnpack);
+  if (from.deterministic != to.deterministic ||
+      from.deterministic_warns_only != to.deterministic_warns_only) {
+    context.setDeterministicAlgorithms(to.deterministic, to.deterministic_warns_only);
+  }
+  if (from.fills_uninitialized != to.fills_uninitialized) {
+    context.setDeterministicFillUninitializedMemory(to.fills_uninitialized);
+  }
+  if (from.fp16_reduction_cpu != to.fp16_reduction_cpu) {
+    context.setAllowFP16ReductionCPU(to.fp16_reduction_cpu);
+  }
+  if (from.fp16_accumulation != to.fp16_accumulation) {
+    context.setAllowFP16AccumulationCuBLAS(to.fp16_accumulation);
+  }
+  if (from.fp16_reduction != to.fp16_reduction) {
+    const auto [reduced, splits_k] = reduction(to.fp16_reduction);
+    context.setAllowFP16ReductionCuBLAS(reduced, splits_k);
+  }
+  if (from.bf16_reduction != to.bf16_reduction) {
+    const auto [reduced, splits_k] = reduction(to.bf16_reduction);
+    context.setAllowBF16ReductionCuBLAS(reduced, splits_k);
+  }
+  if (from.flushes_denormals != to.flushes_denormals) {
+    at::Context::setFlushDenormal(to.flushes_denormals);
+  }
+  if (from.num_threads != to.num_threads) at::set_num_threads(to.num_threads);
+}
+
+}  // namespace
+
+NumericMode NumericMode::present() {
+  const auto& context = at::globalContext();
+  NumericMode mode{
+      .cudnn = context.userEnabledCuDNN(),
+      .cudnn_benchmark = context.benchmarkCuDNN(),
+      .cudnn_deterministic = context.deterministicCuDNN(),
+      .mkldnn = context.userEnabledMkldnn(),
+      .mkldnn_deterministic = context.deterministicMkldnn(),
+      .nnpack = context.userEnabledNNPACK(),
+      .deterministic = context.deterministicAlgorithms(),
+      .deterministic_warns_only = context.deterministicAlgorithmsWarnOnly(),
+      .fills_uninitialized = context.deterministicFillUninitializedMemory(),
+      .fp16_reduction_cpu = context.allowFP16ReductionCPU(),
+      .fp16_accumulation = context.allowFP16AccumulationCuBLAS(),
+      .flushes_denormals = tape::flushes_denormals(),
+      .fp16_reduction = static_cast<std::uint8_t>(context.allowFP16ReductionCuBLAS()),
+      .bf16_reduction = static_cast<std::uint8_t>(context.allowBF16ReductionCuBLAS()),
+      .cudnn_benchmark_limit = context.benchmarkLimitCuDNN(),
+      .num_threads = at::get_num_threads(),
+  };
+  for (std::size_t i = 0; i < kKeys.size(); ++i) mode.precisions[i] = precision_of(i);
+  return mode;
+}
+
+NumericScope::NumericScope(const NumericMode& mode, const NumericMode& present)
+    : mode_(mode), before_(present) {
+  if (mode_ == before_) return;
+  change(before_, mode_);
+  for (std::size_t i = 0; i < kKeys.size(); ++i) {
+    if (mode_.precisions[i] == before_.precisions[i]) continue;
+    stored_[i] = stored_precision(i);
+    set_precision(i, mode_.precisions[i]);
+  }
+}
+
+NumericScope::~NumericScope() {
+  if (mode_ == before_) return;
+  change(mode_, before_);
+  for (std::size_t i = 0; i < kKeys.size(); ++i) {
+    if (mode_.precisions[i] != before_.precisions[i]) set_precision(i, stored_[i]);
+  }
+}
+
+}  // namespace gradrecomp::tape

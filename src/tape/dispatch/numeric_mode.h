@@ -1,0 +1,58 @@
+#pragma once
+
+#include <array>
+#include <cstdint>
+
+
+namespace gradrecomp::tape {
+
+/// What LibTorch lets a program choose for the process or a thread that changes the bits of what
+/// kernels compute: libraries switched on or off, deterministic algorithms, precisions of float32
+/// and of reductions, the number of threads, denormal numbers flushed to zero.
+///
+/// Not in it: which library for linear algebra or BLAS is preferred on CUDA.
+struct NumericMode {
+  static constexpr std::size_t kNumPrecisions = 6;
+
+  bool cudnn = true;
+  bool cudnn_benchmark = false;
+  bool cudnn_deterministic = false;
+  bool mkldnn = true;
+  bool mkldnn_deterministic = false;
+  bool nnpack = true;
+  bool deterministic = false;
+  bool deterministic_warns_only = false;
+  bool fills_uninitialized = true;
+  bool fp16_reduction_cpu = false;
+  bool fp16_accumulation = false;
+  bool flushes_denormals = false;
+  std::uint8_t fp16_reduction = 0;                           ///< at::CuBLASReductionOption
+  std::uint8_t bf16_reduction = 0;                           ///< at::CuBLASReductionOption
+  std::array<std::uint8_t, kNumPrecisions> precisions = {};  ///< at::Float32Precision
+  std::int32_t cudnn_benchmark_limit = 0;
+  std::int32_t num_threads = 0;
+
+  bool operator==(const NumericMode&) const = default;
+
+  /// That of the process and this thread, in the order of 0.1 us.
+  static NumericMode present();
+};
+
+/// Has this thread compute in `mode` until the scope ends. Other threads compute so meanwhile, too,
+/// as far as LibTorch keeps a choice for the whole process; nothing is touched that is as it was.
+class NumericScope {
+ public:
+  /// `present`: NumericMode::present(), which whoever runs many ops need not ask for each.
+  NumericScope(const NumericMode& mode, const NumericMode& present);
+  ~NumericScope();
+  NumericScope(const NumericScope&) = delete;
+  NumericScope& operator=(const NumericScope&) = delete;
+
+ private:
+  NumericMode mode_;
+  NumericMode before_;
+  std::array<std::uint8_t, NumericMode::kNumPrecisions> stored_ =
+      {};  ///< what is inherited as none
+};
+
+}  // namespace gradrecomp::tape

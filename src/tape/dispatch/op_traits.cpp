@@ -1,0 +1,157 @@
+#include "tape/dispatch/op_traits.h"
+
+#include <c10/util/flat_hash_map.h>
+
+#include <algorithm>
+#include <array>
+#include <memory>
+#include <string_view>
+
+#include "tape/dispatch/fickle.h"
+
+namespace gradrecomp::tape {
+namespace {
+
+// These update running_mean and running_var, though (all but the last two) their schema denies it.
+// Their outputs do not depend on those buffers while training, so replay runs without them.
+constexpr std::array<std::string_view, 5> kBatchNorms = {
+    "aten::native_batch_norm", "aten::cudnn_batch_norm", "aten::miopen_batch_norm",
+    "aten::_native_batch_norm_legit", "aten::_batch_norm_with_update"};
+
+constexpr std::array<std::string_view, 7> kUninitialized = {
+    "aten::empty",          "aten::empty_like",        "aten::empty_strided",  "aten::new_empty",
+    "aten::empty_permuted", "aten::new_empty_strided", "aten::empty_quantized"};
+
+// These write in place and do not read what they write to, which may be less than all of it.
+constexpr std::array<std::string_view, 18> kFills = {"aten::copy_",
+                                                     "aten::fill_",
+                                                     "aten::zero_",
+                                                     "aten::bernoulli_",
+                                                     "aten::normal_",
+                                                     "aten::uniform_",
+                                                     "aten::random_",
+                                                     "aten::exponential_",
+                                                     "aten::cauchy_",
+                                                     "aten::log_normal_",
+                                                     "aten::geometric_",
+                                                     "aten::index_put_",
+                                                     "aten::_index_put_impl_",
+                                                     "aten::index_copy_",
+                                                     "aten::index_fill_",
+                                                     "aten::masked_fill_",
+                                                     "aten::scatter_",
+                                                     "aten::rrelu_with_noise"};
+
+// These give a tensor another storage or a storage another size.
+constexpr std::array<std::string_view, 4> kStorageChanging = {"aten::set_", "aten::resize_",
+                                                              "aten::resize_as_", "aten::set_data"};
+
+// Stands for a write that nobody saw; see engine.cpp.
+constexpr std::string_view kUnseenWrite = "gradrecomp::unseen_write";
+
+template <std::size_t n>
+bool contains(const std::array<std::string_view, n>& names, std::string_view name) {
+  return std::find(names.begin(), names.end(), name) != names.end();
+}
+
+// Into memory of their own or in place; variants with `out` are no others to kernels.
+Pointwise pointwise_kind(std::string_view name, std::string_view overload) {
+  if (name == "aten::relu" || name == "aten::relu_") return Pointwise::relu;
+  if (overload != "Tensor" && overload != "Scalar") return Pointwise::no;
+  if (name == "aten::add" || name == "aten::add_") return Pointwise::add;
+  if (name == "aten::mul" || name == "aten::mul_") return Pointwise::mul;
+  return Pointwise::no;
+}
+
+// FNV-1a, because std::hash may differ between processes and plans are saved to files.
+std::uint64_t hash_of(std::string_view text, std::uint64_t hash = 0xcbf29ce484222325u) {
+  for (const char c : text) hash = (hash ^ static_cast<unsigned char>(c)) * 0x100000001b3u;
+  return hash;
+}
+
+// Their results depend on other processes.
+bool is_collective(std::string_view name) {
+  return name.starts_with("c10d::") || name.starts_with("_c10d_functional::") ||
+         name.starts_with("_c10d_functional_autograd::") || name.starts_with("symm_mem::");
+}
+
+bool can_hold_tensors(const c10::Type& type) {
+  return type.isSubtypeOf(*c10::TensorType::get()) ||
+         type.isSubtypeOf(*c10::ListType::ofTensors()) || type.str().starts_with("Tensor[");
+}
+
+// These work in place, though their schemas do not say so, on all that is not called an input.
+bool writes_undeclared(std::string_view name, const c10::Argument& argument) {
+  return name.starts_with("c10d::") && !argument.name().starts_with("input") &&
+         can_hold_tensors(*argument.type());
+}
+
+// A schema in which every return is an unwritten alias makes no storage of its own.
+bool returns_only_views(const c10::FunctionSchema& schema) {
+  if (schema.returns().empty()) return false;
+  for (const auto& result : schema.returns()) {
+    const auto* alias = result.alias_info();
+    if (alias == nullptr || alias->isWrite()) return false;
+  }
+  return true;
+}
+
+// As LibTorch's generator of torch/csrc/autograd/generated/variable_factories.h has it.
+bool is_factory(const c10::FunctionSchema& schema) {
+  return schema.argumentIndexWithName("layout").has_value() || schema.name().ends_with("_like");
+}
+
+void find_running_statistics(const c10::FunctionSchema& schema, OpTraits& traits) {
+  for (std::size_t i = 0; i < schema.arguments().size(); ++i) {
+    const auto& name = schema.arguments()[i].name();
+    const auto position = static_cast<std::int16_t>(i);
+    if (name == "running_mean" || name == "running_var") {
+      traits.running_statistics.push_back(position);
+    }
+    if (name == "training") traits.training_argument = position;
+  }
+}
+
+std::unique_ptr<const OpTraits> read_traits(const c10::OperatorHandle& op) {
+  auto traits = std::make_unique<OpTraits>();
+  const auto& schema = op.schema();
+  const std::string_view name = schema.name();
+  bool any_write = false;
+  bool writes_only_out = true;
+  for (const auto& argument : schema.arguments()) {
+    const auto* alias = argument.alias_info();
+    traits->writes.push_back((alias != nullptr && alias->isWrite()) ||
+                             writes_undeclared(name, argument));
+    any_write |= traits->writes.back() != 0;
+    writes_only_out &= traits->writes.back() == 0 || argument.is_out();
+  }
+  traits->num_returns = schema.returns().size();
+  traits->name_hash = hash_of(schema.overload_name(), hash_of(name));
+  traits->writes_any = any_write;
+  traits->resizes = name == "aten::resize_" || name == "aten::resize_as_";
+  const bool changes_storage = contains(kStorageChanging, name) && !traits->resizes;
+  traits->passive = (!any_write && returns_only_views(schema)) ||
+                    (op.hasTag(at::Tag::inplace_view) && !contains(kStorageChanging, name));
+  traits->pointwise = pointwise_kind(name, schema.overload_name());
+  traits->fickle = fickle_kind(name);
+  traits->factory = is_factory(schema);
+  traits->uninitialized = contains(kUninitialized, name);
+  traits->fills = (any_write && writes_only_out) || contains(kFills, name);
+  traits->seeded = op.hasTag(at::Tag::nondeterministic_seeded);
+  traits->replayable = !op.hasTag(at::Tag::nondeterministic_bitwise) && !is_collective(name) &&
+                       !changes_storage && name != kUnseenWrite;
+  if (contains(kBatchNorms, name)) find_running_statistics(schema, *traits);
+  return traits;
+}
+
+}  // namespace
+
+const OpTraits& traits_of(const c10::OperatorHandle& op) {
+  thread_local ska::flat_hash_map<const c10::FunctionSchema*, std::unique_ptr<const OpTraits>>
+      table;
+  auto& entry = table[&op.schema()];
+  if (!entry) entry = read_traits(op);
+  return *entry;
+}
+
+}  // namespace gradrecomp::tape

@@ -1,0 +1,45 @@
+#pragma once
+
+#include <ATen/core/dispatch/Dispatcher.h>
+
+#include <cstdint>
+#include <vector>
+
+
+namespace gradrecomp::tape {
+
+/// Operators that compute each element of their result from those at the same place.
+enum class Pointwise : std::uint8_t { no, relu, add, mul };
+
+/// Why an operator may give other bits when it runs again, on a device other than the CPU.
+enum class Fickle : std::uint8_t {
+  no,
+  by_order,      ///< it adds up or writes in no fixed order, unless algorithms are deterministic
+  by_algorithm,  ///< a convolution, for which each thread may choose another algorithm
+  by_state,      ///< an RNN layer, whose dropout goes on from a state that no schema shows
+};
+
+/// What the schema, the tags and a short list of names say about an operator.
+struct OpTraits {
+  std::vector<std::uint8_t> writes;  ///< per argument: the schema says it is written in place
+  std::vector<std::int16_t> running_statistics;  ///< arguments updated behind the schema's back
+  std::size_t num_returns = 0;
+  std::uint64_t name_hash = 0;          ///< of name and overload; the same in every process
+  bool writes_any = false;              ///< some argument
+  std::int16_t training_argument = -1;  ///< those are updated only where this argument is true
+  Pointwise pointwise = Pointwise::no;
+  Fickle fickle = Fickle::no;
+  bool passive = false;        ///< changes no content and makes no storage: views, metadata
+  bool factory = false;        ///< what torch:: offers it makes a variable of its result
+  bool uninitialized = false;  ///< its output holds garbage until somebody writes it
+  bool fills = false;          ///< writes its targets without reading them
+  bool resizes = false;        ///< may give what it writes another size
+  bool seeded = false;         ///< may draw from a random generator
+  bool replayable = true;      ///< false: nondeterministic, collective, or it changes storages
+};
+
+/// Traits of `op`, computed once per operator.
+/// Threads: safe; every thread has its own table.
+const OpTraits& traits_of(const c10::OperatorHandle& op);
+
+}  // namespace gradrecomp::tape

@@ -1,0 +1,62 @@
+#include "tape/dispatch/plain_memory.h"
+
+#include <c10/core/impl/LocalDispatchKeySet.h>
+
+#include <algorithm>
+
+#include "tape/aten/intercepted_key.h"
+
+namespace gradrecomp::tape {
+namespace {
+
+using c10::BackendComponent;
+using c10::DispatchKey;
+using c10::DispatchKeySet;
+
+// A list of what is known to be plain: what a later LibTorch adds is not, until somebody looks.
+constexpr DispatchKeySet kPlain = c10::autograd_dispatch_keyset_with_ADInplaceOrView |
+                                  c10::autocast_dispatch_keyset |
+                                  DispatchKeySet({DispatchKey::Dense, DispatchKey::BackendSelect,
+                                                  DispatchKey::Conjugate, DispatchKey::Negative}) |
+                                  DispatchKeySet(DispatchKeySet::RAW, c10::full_backend_mask);
+
+// On bits, as DispatchKeySet's own difference leaves backends in.
+bool is_subset(DispatchKeySet keys, DispatchKeySet of) {
+  return (keys.raw_repr() & ~of.raw_repr()) == 0;
+}
+
+bool has_memory(const at::TensorBase& tensor) {
+  if (!tensor.has_storage()) return false;
+  const c10::StorageImpl* storage = tensor.storage().unsafeGetStorageImpl();
+  return storage != nullptr && (storage->nbytes() == 0 || storage->data() != nullptr);
+}
+
+}  // namespace
+
+bool is_plain(const at::TensorBase& tensor) {
+  const DispatchKeySet keys = tensor.key_set();
+  return is_subset(keys, kPlain) && keys.highestBackendKey() != BackendComponent::MetaBit &&
+         has_memory(tensor);
+}
+
+bool holds_plain_tensors(const c10::IValue& value) {
+  if (value.isTensor()) return !value.toTensor().defined() || is_plain(value.toTensor());
+  if (value.isTensorList()) {
+    const auto tensors = value.toTensorList();
+    return std::ranges::all_of(
+        tensors, [](const at::Tensor& tensor) { return !tensor.defined() || is_plain(tensor); });
+  }
+  const bool has_items = value.isTuple() || (value.isList() && !value.isIntList() &&
+                                             !value.isDoubleList() && !value.isBoolList());
+  if (!has_items) return true;
+  if (value.isTuple())
+    return std::ranges::all_of(value.toTupleRef().elements(), holds_plain_tensors);
+  return std::ranges::all_of(value.toListRef(), holds_plain_tensors);
+}
+
+bool dispatches_plainly() {
+  constexpr DispatchKeySet kOurs{kInterceptedKey};
+  return is_subset(c10::impl::tls_local_dispatch_key_set().included_, kPlain | kOurs);
+}
+
+}  // namespace gradrecomp::tape

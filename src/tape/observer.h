@@ -1,0 +1,47 @@
+#pragma once
+
+#include "tape/op.h"
+
+namespace gradrecomp::tape {
+
+class Tape;
+
+/// Sees what happens to a tape while a step is profiled. Called on the thread that does it.
+class Observer {
+ public:
+  virtual ~Observer() = default;
+  virtual void op_begins(const Tape& tape) = 0;
+  /// `op` is -1 for an operator that made no value and so was not recorded. Ops behind it on the
+  /// tape are parts of the same call.
+  virtual void op_ends(const Tape& tape, OpId op) = 0;
+  /// `op` stands for a call that nobody saw begin, and that has left its results behind.
+  virtual void took_in(const Tape& tape, OpId op) = 0;
+  virtual void saved(const Tape& tape, ValueId value) = 0;
+  virtual void sealed(const Tape& tape) = 0;
+  virtual void demanded(const Tape& tape, ValueId value) = 0;
+  /// What a demand sets off has been enqueued when it ends; a replay that throws does not end.
+  virtual void replay_begins(const Tape& tape) = 0;
+  virtual void replay_ends(const Tape& tape) = 0;
+  virtual void releases(const Tape& tape, ValueId value) = 0;  ///< before memory is let go
+};
+
+/// True while this thread works for GradRecomp itself (replay, verification, release), so that
+/// whoever logs the program's own allocations leaves these out.
+bool in_own_work() noexcept;
+
+/// The tape that this thread recorded on, or that it asked for a value or gave one back to, last;
+/// null: none so far. What the thread allocates is taken for part of that tape's step. It may be
+/// gone.
+const Tape* touched_last() noexcept;
+void touch(const Tape* tape) noexcept;
+
+/// Marks a scope as GradRecomp's own work.
+class OwnWork {
+ public:
+  OwnWork() noexcept;
+  ~OwnWork();
+  OwnWork(const OwnWork&) = delete;
+  OwnWork& operator=(const OwnWork&) = delete;
+};
+
+}  // namespace gradrecomp::tape

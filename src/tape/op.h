@@ -1,0 +1,72 @@
+#pragma once
+
+#include <ATen/core/dispatch/Dispatcher.h>
+#include <ATen/core/ivalue.h>
+#include <c10/core/Stream.h>
+
+#include <cstdint>
+#include <memory>
+#include <optional>
+#include <vector>
+
+#include "tape/dispatch/dispatch_state.h"
+#include "tape/aten/geometry.h"
+#include "tape/aten/rng_state.h"
+#include "tape/substitute.h"
+
+namespace gradrecomp::tape {
+
+using ValueId = std::int32_t;  ///< position on the tape; -1: none
+using OpId = std::int32_t;     ///< position on the tape; -1: none
+
+/// One tensor argument of a recorded operator: which value it read, and through what geometry.
+struct Read {
+  ValueId value = -1;
+  std::int16_t argument = 0;  ///< -1: none, only a substitute reads it
+  std::int32_t element = -1;  ///< position in a tensor list; -1: the argument is one tensor
+  bool written = false;       ///< the operator wrote it in place
+  bool requires_grad = false;
+  bool has_gradient = false;  ///< a leaf that backward adds to, instead of giving it one
+  bool scratch = false;       ///< written behind the schema's back: replay hands it a clone
+  Geometry geometry;
+};
+
+/// One value a recorded operator made.
+struct Result {
+  ValueId value = -1;
+  std::int16_t output = -1;  ///< position among the returns; -1: written in place, see `read`
+  std::int32_t element = -1;
+  bool packed = false;     ///< it is the packed form of that output
+  std::int32_t read = -1;  ///< position in Op::reads of the written argument
+};
+
+/// One recorded operator call, enough to run it again. Holds no tensor that has a grad_fn.
+struct Op {
+  Op(const c10::OperatorHandle& op, c10::DispatchKeySet below) : handle(op), keys(below) {}
+
+  c10::OperatorHandle handle;
+  c10::DispatchKeySet keys;                                  ///< below the recorder
+  std::shared_ptr<const DispatchState> dispatch_state = {};  ///< of the recording thread
+  std::vector<c10::IValue> arguments;                        ///< tensors taken out
+  std::vector<Read> reads;
+  std::vector<Result> results;
+  std::unique_ptr<const RngState> rng;            ///< before the call; null if nothing was drawn
+  std::optional<c10::Stream> stream;              ///< on devices that have streams
+  std::shared_ptr<const Substitute> substitute;   ///< of a part of a call; null for whole calls
+  std::shared_ptr<const PackedForm> packed_form;  ///< makes the `packed` result; null: none is
+  Variant variant;                                ///< as verified
+  std::int32_t stage = 0;
+  std::int32_t num_wanted_results = 0;  ///< dropped results that a handle or a wanted op needs
+  std::int32_t sweep = 0;               ///< last replay sweep that ran it
+  bool replayable = true;
+
+  /// Whether replays make its only result, in memory of its own, by a kernel instead of the call.
+  [[nodiscard]] bool has_kernel() const { return variant.formula >= 0 && results.front().read < 0; }
+
+  /// A part whose substitute has not been found to have the bits of the call.
+  [[nodiscard]] bool has_open_formula() const {
+    return substitute != nullptr && variant.formula < 0;
+  }
+};
+
+}  // namespace gradrecomp::tape

@@ -1,0 +1,96 @@
+#include "tape/record/engine.h"
+
+#include <c10/util/Exception.h>
+#include <torch/csrc/autograd/engine.h>
+#include <torch/library.h>
+
+#include <mutex>
+
+#include "tape/record/handle.h"
+#include "tape/record/recorder.h"
+#include "tape/record/interceptor.h"
+#include "tape/dispatch/python_operators.h"
+
+namespace gradrecomp::tape {
+namespace {
+
+using torch::autograd::Engine;
+
+// Passes everything on to the engine it found, and gives out handles while a region records.
+class RecordingEngine final : public Engine {
+ public:
+  explicit RecordingEngine(Engine& base) : base_(base) {}
+  ~RecordingEngine() override { stop(); }
+
+  torch::autograd::variable_list execute(const torch::autograd::edge_list& roots,
+                                         const torch::autograd::variable_list& inputs,
+                                         bool keep_graph, bool create_graph, bool accumulate_grad,
+                                         const torch::autograd::edge_list& outputs) override {
+    return base_.execute(roots, inputs, keep_graph, create_graph, accumulate_grad, outputs);
+  }
+
+  // Node pointers are std::shared_ptr up to LibTorch 2.11 and intrusive later: take Edge's type.
+  c10::intrusive_ptr<at::ivalue::Future> execute_with_graph_task(
+      const std::shared_ptr<torch::autograd::GraphTask>& graph_task,
+      decltype(torch::autograd::Edge::function) root,
+      torch::autograd::InputBuffer&& buffer) override {
+    return base_.execute_with_graph_task(graph_task, std::move(root), std::move(buffer));
+  }
+
+  std::unique_ptr<torch::autograd::AnomalyMetadata> make_anomaly_metadata() override {
+    return base_.make_anomaly_metadata();
+  }
+
+  std::unique_ptr<torch::autograd::SavedVariableHooks> get_default_saved_variable_hooks() override {
+    // What the program does with what autograd saves goes first, as in plain training.
+    if (auto theirs = base_.get_default_saved_variable_hooks()) return theirs;
+    return Recorder::current() != nullptr ? std::make_unique<Handle>() : nullptr;
+  }
+
+ private:
+  Engine& base_;
+};
+
+Engine* base_engine = nullptr;
+
+// Never destroyed, like all that a graph may need which the program frees as it ends.
+Engine& recording_engine() {
+  static auto* engine = new RecordingEngine(*base_engine);
+  return *engine;
+}
+
+// What is put on a tape for a write that no operator made. It does nothing.
+void register_unseen_write() {
+  static auto* library =
+      new torch::Library(torch::Library::FRAGMENT, "gradrecomp", std::nullopt, __FILE__, __LINE__);
+  library->def("unseen_write(Tensor(a!) memory) -> ()");
+  library->impl("unseen_write", c10::DispatchKey::CompositeExplicitAutograd,
+                [](const at::Tensor& /*memory*/) {});
+}
+
+}  // namespace
+
+void install() {
+  static std::once_flag once;
+  std::call_once(once, [] {
+    install_interceptor();
+    register_unseen_write();
+    base_engine = &Engine::get_default_engine();
+    torch::autograd::set_default_engine_stub(&recording_engine);
+  });
+  let_python_operators_pass();
+  intercept_new_operators();
+  TORCH_CHECK(
+      &Engine::get_default_engine() == &recording_engine(),
+      "gradrecomp::Region: autograd's engine was replaced after the first region, but must ",
+      "be GradRecomp's, which passes all on to the one it found. Load the other library, ",
+      "or the torch module of Python, before the first region runs.");
+}
+
+const c10::OperatorHandle& unseen_write() {
+  static const auto op =
+      c10::Dispatcher::singleton().findSchemaOrThrow("gradrecomp::unseen_write", "");
+  return op;
+}
+
+}  // namespace gradrecomp::tape

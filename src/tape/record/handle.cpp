@@ -1,0 +1,81 @@
+#include "tape/record/handle.h"
+
+#include <c10/util/Exception.h>
+#include <torch/csrc/autograd/graph_task.h>
+
+#include "tape/record/recorder.h"
+#include "tape/dispatch/plain_memory.h"
+
+namespace gradrecomp::tape {
+
+Handle::~Handle() {
+  if (tape_) tape_->release_handle(value_);
+}
+
+void Handle::call_pack_hook(const at::Tensor& tensor) {
+  if (!tensor.defined()) return;
+  if (!tensor.is_inference()) {
+    version_counter_ = tensor.unsafeGetTensorImpl()->version_counter();
+    saved_version_ = version_counter_.current_version();
+  }
+  Recorder* recorder = Recorder::current();
+  if (recorder == nullptr || !is_plain(tensor)) {
+    // A result must not hold the node that saves it, whose hook this is.
+    untracked_ = tensor.is_leaf() ? tensor : tensor.tensor_data();
+    return;
+  }
+  value_ = recorder->save(tensor);
+  tape_ = recorder->tape();
+  geometry_ = Geometry(tensor);
+  if (tape_->values()[value_].external) original_ = tensor.getIntrusivePtr();
+  may_be_result_ = tape_->values()[value_].producer >= 0;
+}
+
+at::Tensor Handle::call_unpack_hook() {
+  check_version();
+  if (!tape_) return untracked_;
+  tape_->asked_by(torch::autograd::get_current_graph_task_id());
+  if (auto replaced = present_original(); replaced.defined()) return replaced;
+  try {
+    return geometry_.over(tape_->materialize(value_));
+  } catch (c10::Error& error) {  // out of memory, more often than not
+    error.add_context(tape_->describe(value_));
+    throw;
+  }
+}
+
+// Of what it did not make, autograd saves the tensor itself. Where that has been given other memory
+// since (by set_data() and the like), plain training goes on with that.
+at::Tensor Handle::present_original() const {
+  const auto impl = original_.lock();
+  if (!impl) return {};
+  const at::Tensor tensor(impl);
+  const auto& values = tape_->values();
+  if (!is_plain(tensor) || values[value_].is_content_of(tensor.storage())) return {};
+  // Of a node's own result it saves the memory alone, and what we save does not say which it is.
+  TORCH_CHECK(!may_be_result_, "GradRecomp: a tensor of ", geometry_.sizes(),
+              " that came from outside and was written in place in the region was written to since "
+              "the forward pass by set_data() or the like, which gave it other memory. Do that "
+              "behind backward, or give the region a clone of it.");
+  return Geometry(tensor).over(tensor.storage());
+}
+
+// With hooks autograd leaves this check to us. The wording is autograd's, so that what people
+// know how to look up they can look up.
+void Handle::check_version() const {
+  if (!version_counter_.enabled()) return;
+  const auto version = version_counter_.current_version();
+  if (version == saved_version_) return;
+  const OpId producer = tape_ ? tape_->values()[value_].producer : -1;
+  TORCH_CHECK(false,
+              "one of the variables needed for gradient computation has been modified by an ",
+              "inplace operation: [",
+              c10::toString(tape_ ? geometry_.scalar_type() : untracked_.scalar_type()), " ",
+              tape_ ? geometry_.sizes() : untracked_.sizes(), "]",
+              producer < 0 ? std::string()
+                           : ", made by " + tape_->ops()[producer].handle.schema().name() + ",",
+              " is at version ", version, "; expected version ", saved_version_,
+              " instead. Hint: replace the in-place operation by one that makes a new tensor.");
+}
+
+}  // namespace gradrecomp::tape

@@ -1,0 +1,44 @@
+#pragma once
+
+#include <c10/core/TensorImpl.h>
+#include <torch/csrc/autograd/saved_variable_hooks.h>
+
+#include <memory>
+#include <optional>
+#include <utility>
+
+#include "tape/tape.h"
+
+namespace gradrecomp::tape {
+
+/// What autograd holds instead of a saved tensor: a value on a tape, seen through a geometry.
+class Handle final : public torch::autograd::SavedVariableHooks {
+ public:
+  Handle() = default;
+  ~Handle() override;
+
+  void call_pack_hook(const at::Tensor& tensor) override;
+  /// Throws: autograd's own error if the tensor was modified in place since it was saved.
+  at::Tensor call_unpack_hook() override;
+  /// None, so that compiled autograd unpacks before it traces, as it does what has no hooks.
+  std::optional<std::pair<c10::SafePyObject, c10::SafePyObject>> retrieve_unpack_hook_data()
+      const override {
+    return std::nullopt;
+  }
+
+ private:
+  void check_version() const;
+  [[nodiscard]] at::Tensor present_original() const;
+
+  std::shared_ptr<Tape> tape_;
+  ValueId value_ = -1;
+  Geometry geometry_;
+  c10::VariableVersion version_counter_;
+  std::uint32_t saved_version_ = 0;
+  at::Tensor untracked_;        // undefined tensors and those that a tape cannot follow
+  bool may_be_result_ = false;  // of a write in place on what came from outside
+  /// Of an external value, as long as somebody else holds it.
+  c10::weak_intrusive_ptr<c10::TensorImpl> original_{c10::intrusive_ptr<c10::TensorImpl>()};
+};
+
+}  // namespace gradrecomp::tape

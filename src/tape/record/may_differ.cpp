@@ -1,0 +1,45 @@
+#include "tape/record/may_differ.h"
+
+namespace gradrecomp::tape {
+namespace {
+
+/// The argument of that name; none where the schema has no such.
+c10::IValue argument(const Op& op, const char* name) {
+  const auto position = op.handle.schema().argumentIndexWithName(name);
+  const bool is_there = position && static_cast<std::size_t>(*position) < op.arguments.size();
+  return is_there ? op.arguments[*position] : c10::IValue();
+}
+
+bool is_true(const c10::IValue& value) { return value.isBool() && value.toBool(); }
+
+/// A transposed one is the backward of another, for which cuDNN may use atomics.
+bool is_transposed(const Op& op) {
+  return op.handle.schema().name().ends_with("_transpose") || is_true(argument(op, "transposed"));
+}
+
+bool draws_from_hidden_state(const Op& op) {
+  const auto dropout = argument(op, "dropout");
+  return is_true(argument(op, "train")) && dropout.isDouble() && dropout.toDouble() > 0;
+}
+
+}  // namespace
+
+bool may_differ(Fickle kind, const Op& op, c10::Device device) {
+  if (device.is_cpu() || device.is_meta()) return false;
+  const NumericMode& mode = op.dispatch_state->mode();
+  const bool is_deterministic = mode.deterministic && !mode.deterministic_warns_only;
+  switch (kind) {
+    case Fickle::no:
+      return false;
+    case Fickle::by_order:
+      return !is_deterministic;
+    case Fickle::by_algorithm:
+      if (mode.cudnn_benchmark) return true;
+      return is_transposed(op) && !is_deterministic && !mode.cudnn_deterministic;
+    case Fickle::by_state:
+      return draws_from_hidden_state(op);
+  }
+  return true;
+}
+
+}  // namespace gradrecomp::tape

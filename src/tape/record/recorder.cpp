@@ -1,0 +1,759 @@
+#include "tape/record/recorder.h"
+
+#include <ATen/Context.h>
+#include <ATen/core/LegacyTypeDispatch.h>
+#include <ATen/core/List.h>
+#include <c10/core/DeviceGuard.h>
+#include <c10/core/GradMode.h>
+#include <c10/util/FunctionRef.h>
+
+#include <algorithm>
+
+#include "tape/record/engine.h"
+#include "tape/record/may_differ.h"
+#include "tape/aten/capture.h"
+#include "tape/observer.h"
+#include "tape/dispatch/op_traits.h"
+#include "tape/dispatch/shortage.h"
+#include "tape/record/interceptor.h"
+#include "tape/substitutes/split_calls.h"
+#include "tape/dispatch/plain_memory.h"
+#include "tape/substitutes/pointwise_step.h"
+#include "tape/print.h"
+#include "tape/aten/stream_scope.h"
+#include "tape/aten/intercepted_key.h"
+#include "tape/dispatch/recording_pause.h"
+
+namespace gradrecomp::tape {
+namespace {
+
+thread_local Recorder* current_recorder = nullptr;
+
+// Told apart by the signature: op sequences whose values are numbered with packed forms between.
+constexpr std::uint64_t kPackedSomething = 1;
+// And such as make something that cannot be made again in this mode of the device.
+constexpr std::uint64_t kFickle = 2;
+
+std::uint64_t mix(std::uint64_t hash, std::uint64_t item) {
+  hash ^= item + 0x9e3779b97f4a7c15u + (hash << 6) + (hash >> 2);
+  return hash * 0xff51afd7ed558ccdu;
+}
+
+// Kinds whose content may change or cannot be copied: what they configure cannot be run again.
+bool is_opaque(const c10::IValue& argument) {
+  return argument.isObject() || argument.isCapsule() || argument.isPyObject() ||
+         argument.isFuture() || argument.isRRef() || argument.isBlob();
+}
+
+/// Where it runs: a tensor of the CPU may be a number beside those of another device.
+std::optional<c10::Device> device_of(const Op& op, const Tape& tape) {
+  std::optional<c10::Device> device;
+  for (const Read& read : op.reads) {
+    const auto storage = tape.values()[read.value].owner.lock();
+    if (storage && !storage->device().is_cpu()) return storage->device();
+    if (storage) device = storage->device();
+  }
+  for (const auto& argument : op.arguments) {
+    if (!argument.isDevice() || (device && argument.toDevice().is_cpu())) continue;
+    device = argument.toDevice();  // that it makes something on, or copies to
+  }
+  return device;
+}
+
+std::optional<at::Generator> generator_of(const Op& op, c10::Device device) {
+  for (const auto& argument : op.arguments) {
+    if (argument.isGenerator() && argument.toGenerator().defined()) return argument.toGenerator();
+  }
+  if (device.is_meta()) return std::nullopt;
+  return at::globalContext().defaultGenerator(device);
+}
+
+/// Null on devices that have no generator.
+std::unique_ptr<const RngState> rng_state_of(const Op& op, c10::Device device) {
+  const auto generator = generator_of(op, device);
+  return generator ? std::make_unique<const RngState>(*generator) : nullptr;
+}
+
+/// Whether resize_() or resize_as_(), called with the last `count` of `stack`, takes new memory.
+bool grows(const torch::jit::Stack& stack, std::size_t count) {
+  const c10::IValue& self = stack[stack.size() - count];
+  const c10::IValue& to = stack[stack.size() - count + 1];
+  if (!self.isTensor() || !self.toTensor().has_storage()) return false;
+  const at::Tensor& tensor = self.toTensor();
+  const std::int64_t numel =
+      to.isTensor() ? to.toTensor().numel() : c10::multiply_integers(to.toIntVector());
+  const auto bytes = (tensor.storage_offset() + numel) * tensor.element_size();
+  return bytes > static_cast<std::int64_t>(tensor.storage().nbytes());
+}
+
+/// Whether backward finds a gradient in `tensor`, or in the leaf that it views. What memory it
+/// takes depends on that.
+bool has_gradient(const at::TensorBase& tensor) {
+  if (!tensor.requires_grad()) return false;
+  if (!tensor.is_leaf()) return tensor.is_view() && has_gradient(tensor._base());
+  return tensor.unsafeGetTensorImpl()->grad().defined();
+}
+
+/// Content that nobody has written: more or less of it is all the same.
+bool is_rubbish(const Value& value) { return value.uninitialized || value.bytes == 0; }
+
+bool needs_gradient(const at::Tensor& tensor) {
+  return tensor.requires_grad() && c10::GradMode::is_enabled();
+}
+
+using VisitTensor = c10::function_ref<void(const at::Tensor&, std::int32_t element)>;
+
+/// Calls `visit` for every defined tensor in `argument`, at any depth.
+void for_each_tensor(const c10::IValue& argument, VisitTensor visit) {
+  if (argument.isTensor()) {
+    if (argument.toTensor().defined()) visit(argument.toTensor(), -1);
+  } else if (argument.isTensorList()) {
+    std::int32_t element = 0;
+    for (const at::Tensor& tensor : argument.toTensorList()) {
+      if (tensor.defined()) visit(tensor, element);
+      ++element;
+    }
+  } else if (argument.isList() && !argument.isIntList()) {
+    std::int32_t element = 0;
+    for (const c10::IValue& item : argument.toListRef()) {
+      for_each_tensor(item,
+                      [&](const at::Tensor& tensor, std::int32_t) { visit(tensor, element); });
+      ++element;
+    }
+  } else if (argument.isTuple()) {
+    for (const c10::IValue& item : argument.toTupleRef().elements()) {
+      for_each_tensor(item, [&](const at::Tensor& tensor, std::int32_t) { visit(tensor, -1); });
+    }
+  }
+}
+
+constexpr std::uint8_t kDrop = 0;
+constexpr std::uint8_t kKeep = 1;
+
+/// What `advice` says of a value that an op made.
+std::uint8_t verdict(const Advice& advice, ValueId value) {
+  const auto* keep = advice.keep.get();
+  if (keep == nullptr || static_cast<std::size_t>(value) >= keep->size()) return kDrop;
+  return (*keep)[value];
+}
+
+bool guards(const Advice& advice, ValueId value) {
+  return advice.guarded == nullptr || std::ranges::binary_search(*advice.guarded, value);
+}
+
+/// Whether what is on `tape` was treated as both say.
+bool agree_so_far(const Advice& one, const Advice& other, const Tape& tape) {
+  for (ValueId id = 0; id < static_cast<ValueId>(tape.values().size()); ++id) {
+    const Value& value = tape.values()[id];
+    if (value.num_reads == 0 && value.producer < 0) continue;  // the present op is the first
+    const bool is_read_blindly = value.external && !guards(one, id) && guards(other, id);
+    if (is_read_blindly || verdict(one, id) != verdict(other, id)) return false;
+  }
+  return !one.offloads && !other.offloads;
+}
+
+c10::DispatchKeySet keys_below(const at::Tensor& tensor) {
+  return tensor.key_set() & c10::DispatchKeySet(c10::DispatchKeySet::FULL_AFTER, kInterceptedKey);
+}
+
+}  // namespace
+
+struct Recorder::Draft {
+  const OpTraits& traits;
+  Op op;
+  std::vector<std::pair<std::int16_t, at::Tensor>> copies = {};  // to be replayed from
+  bool updates_statistics = false;                               // a BatchNorm in training
+  bool writes_external = false;
+  /// To autograd: nothing it reads requires a gradient. The program may write its results by hand,
+  /// and a replay would miss that.
+  bool is_constant = true;
+  bool reads_lent_memory = false;  // which may be gone before a replay
+  bool returns_more = false;       // than plain tensors
+  std::optional<c10::Device> device = {};
+  bool is_fickle = false;  // on that device
+
+  [[nodiscard]] const at::Tensor& copy_for(std::int16_t argument,
+                                           const at::Tensor& original) const {
+    const auto copy = std::ranges::find(copies, argument, &decltype(copies)::value_type::first);
+    return copy == copies.end() ? original : copy->second;
+  }
+};
+
+Recorder::Recorder(std::shared_ptr<Tape> tape, Advice advice, Diverged diverged)
+    : tape_(std::move(tape)),
+      advice_(std::move(advice)),
+      diverged_(std::move(diverged)),
+      outer_(current_recorder),
+      included_((install(), kInterceptedKey)) {
+  current_recorder = this;
+  tape_->follow(advice_.sweeps, advice_.offloads);
+}
+
+Recorder::~Recorder() {
+  check_mode();
+  current_recorder = outer_;
+}
+
+Recorder* Recorder::current() noexcept { return current_recorder; }
+
+bool Recorder::follows_plan_to_the_end() const {
+  return !mixes_plans_ && advice_.sequence != nullptr &&
+         advice_.sequence->size() == sequence_.size();
+}
+
+std::vector<ReplayTimes> Recorder::close_window(bool verify) {
+  const RecordingPause pause;
+  std::vector<ReplayTimes> times;
+  const auto last = static_cast<OpId>(tape_->ops().size());
+  if (verify) times = tape_->verify(window_first_op_, last, takes_apart_);
+  tape_->close_window(window_first_value_, keeps_saved_);
+  window_first_op_ = last;
+  window_first_value_ = static_cast<ValueId>(tape_->values().size());
+  window_bytes_ = 0;
+  return times;
+}
+
+ValueId Recorder::save(const at::Tensor& tensor) {
+  look_for_unseen_write(tensor, false);
+  const ValueId id = tape_->add_handle(tensor);
+  const Value& saved = tape_->values()[id];
+  // Backward reads what it has become by then, which nobody can compare once the program lets go.
+  const bool by_factory =
+      saved.producer >= 0 && saved.has_print && tape_->ops()[saved.producer].reads.empty();
+  if (by_factory && saved.bytes <= Print::kSmallBytes) tape_->make_source(id);
+  if (in_window_mode() && tape_->values()[id].hold == Hold::none) {
+    tape_->hold_in_window(id);
+    window_bytes_ += tape_->values()[id].bytes;
+  }
+  return id;
+}
+
+void Recorder::record(const c10::OperatorHandle& op, c10::DispatchKeySet keys,
+                      torch::jit::Stack* stack) {
+  const OpTraits& traits = traits_of(op);
+  if (traits.passive || (traits.resizes && !grows(*stack, traits.writes.size()))) {
+    mix_gradients(torch::jit::last(*stack, traits.writes.size()));
+    if (traits.writes_any) expect_bumps(traits, *stack);
+    op.redispatchBoxed(keys, stack);
+    return;
+  }
+  if (before_op) before_op();
+  if (!is_recordable(*stack, traits.writes.size())) return pass_on(op, keys, stack);
+  look_for_unseen_writes(traits, *stack);
+  record_call(op, keys, stack);
+}
+
+bool Recorder::is_recordable(const torch::jit::Stack& stack, std::size_t num_arguments) {
+  const auto arguments = torch::jit::last(stack, num_arguments);
+  return dispatches_plainly() && std::ranges::all_of(arguments, holds_plain_tensors);
+}
+
+/// See Note [ The door ].
+void Recorder::pass_on(const c10::OperatorHandle& op, c10::DispatchKeySet keys,
+                       torch::jit::Stack* stack) {
+  const OpTraits& traits = traits_of(op);
+  const std::size_t first = stack->size() - traits.writes.size();
+  mix_gradients(torch::jit::last(*stack, traits.writes.size()));
+  for (std::size_t i = 0; i < traits.writes.size(); ++i) {
+    for_each_tensor((*stack)[first + i], [&](const at::Tensor& tensor, std::int32_t) {
+      if (!is_plain(tensor)) return;
+      const ValueId known = tape_->find(tensor.storage().unsafeGetStorageImpl());
+      if (known < 0) return;
+      if (traits.writes[i] != 0) {
+        note_write(tensor);
+      } else {
+        tape_->make_source(known);
+      }
+    });
+  }
+  op.redispatchBoxed(keys, stack);
+  take_in_results(op, keys, *stack);
+}
+
+/// Puts on the tape what a call that was passed on made in plain memory. Nothing can make it again.
+void Recorder::take_in_results(const c10::OperatorHandle& op, c10::DispatchKeySet keys,
+                               const torch::jit::Stack& stack) {
+  const OpTraits& traits = traits_of(op);
+  const auto returned = torch::jit::last(stack, traits.num_returns);
+  const bool makes_values = std::ranges::any_of(returned, [&](const c10::IValue& value) {
+    bool is_new = false;
+    for_each_tensor(value, [&](const at::Tensor& tensor, std::int32_t) {
+      is_new |= is_plain(tensor) && tape_->find(tensor.storage().unsafeGetStorageImpl()) < 0;
+    });
+    return is_new;
+  });
+  if (!makes_values) return;
+  Draft draft{.traits = traits, .op = Op(op, keys)};
+  draft.op.dispatch_state = dispatch_state();
+  draft.op.replayable = false;
+  draft.op.stage = stage_;
+  foresee(draft);
+  find_results(draft, stack);
+  const auto id = static_cast<OpId>(tape_->ops().size());
+  finish(std::move(draft.op));
+  if (Observer* observer = tape_->observer()) observer->took_in(*tape_, id);
+}
+
+// Factories' results may be filled by hand, and so may what an op made of constants.
+void Recorder::look_for_unseen_writes(const OpTraits& traits, const torch::jit::Stack& stack) {
+  const std::size_t first = stack.size() - traits.writes.size();
+  for (std::size_t i = 0; i < traits.writes.size(); ++i) {
+    const bool writing = traits.writes[i] != 0;
+    for_each_tensor(stack[first + i], [&](const at::Tensor& tensor, std::int32_t) {
+      look_for_unseen_write(tensor, writing);
+    });
+  }
+}
+
+void Recorder::look_for_unseen_write(const at::Tensor& tensor, bool writing) {
+  const ValueId known = tape_->find(tensor.storage().unsafeGetStorageImpl());
+  if (known >= 0 && tape_->was_written_unseen(known, writing)) trust_as_it_is(tensor, known);
+}
+
+void Recorder::trust_as_it_is(const at::Tensor& tensor, ValueId value) {
+  const bool was_read = tape_->values()[value].num_reads > 0;
+  if (was_read) {
+    tape_->lose(value);
+    record_unseen_write(tensor);
+    value = tape_->read(tensor);
+  }
+  tape_->make_source(value);
+  tape_->print(value, Geometry(tensor), Guard::whole);
+}
+
+void Recorder::record_unseen_write(const at::Tensor& tensor) {
+  torch::jit::Stack stack = {tensor};
+  const RecordingPause unrecorded;
+  record_call(unseen_write(), keys_below(tensor), &stack);
+}
+
+void Recorder::note_write(const at::Tensor& tensor) {
+  if (!is_plain(tensor)) return;
+  const ValueId known = tape_->find(tensor.storage().unsafeGetStorageImpl());
+  if (known < 0) return;
+  // What stands in its memory may be the old content or the new one: some call this too late.
+  tape_->lose(known);
+  record_unseen_write(tensor);
+}
+
+void Recorder::expect_bumps(const OpTraits& traits, const torch::jit::Stack& stack) {
+  const std::size_t first = stack.size() - traits.writes.size();
+  for (std::size_t i = 0; i < traits.writes.size(); ++i) {
+    if (traits.writes[i] == 0) continue;
+    for_each_tensor(stack[first + i], [&](const at::Tensor& tensor, std::int32_t) {
+      if (!tensor.has_storage()) return;
+      const ValueId known = tape_->find(tensor.storage().unsafeGetStorageImpl());
+      if (known >= 0) tape_->expect_bump(known);
+    });
+  }
+}
+
+void Recorder::record_call(const c10::OperatorHandle& op, c10::DispatchKeySet keys,
+                           torch::jit::Stack* stack) {
+  const OpTraits& traits = traits_of(op);
+  Draft draft{.traits = traits, .op = Op(op, keys)};
+  draft.op.dispatch_state = dispatch_state();
+  draft.op.replayable = traits.replayable;
+  draft.op.stage = stage_;
+  look_at_statistics(draft, *stack);
+  read_arguments(draft, *stack);
+  look_at_device(draft);
+  foresee(draft);
+  Observer* observer = tape_->observer();
+  if (observer) observer->op_begins(*tape_);
+  prepare_writes(draft);
+  try {
+    call(draft, stack);
+  } catch (...) {
+    // Whatever the op wrote before it failed cannot be made again.
+    draft.op.replayable = false;
+    find_written(draft);
+    end(draft, nullptr);
+    throw;
+  }
+  find_results(draft, *stack);
+  find_written(draft);
+  end(draft, stack);
+}
+
+/// Puts the call on the tape, in parts where it has some. `stack` holds what it returned, if it
+/// did.
+void Recorder::end(Draft& draft, const torch::jit::Stack* stack) {
+  const auto first = static_cast<OpId>(tape_->ops().size());
+  const bool makes_values = !draft.op.results.empty();
+  std::optional<Part> part;
+  if (takes_apart_ && stack != nullptr) {
+    part = part_of(draft, torch::jit::last(*stack, draft.traits.num_returns));
+    if (part && part->made.defined()) hash_ = mix(hash_, kPackedSomething);
+  }
+  if (makes_values) finish(std::move(draft.op));
+  if (part) finish(std::move(part->op));
+  Observer* observer = tape_->observer();
+  if (observer) observer->op_ends(*tape_, makes_values ? first : -1);
+}
+
+/// Whoever runs a step is not to hear of a kernel of ours that fails, as it may on a card that it
+/// was not compiled for. The step goes on without.
+std::optional<Part> Recorder::part_of(Draft& draft, c10::ArrayRef<c10::IValue> returned) {
+  // Below autograd, and not to be recorded.
+  const at::AutoDispatchBelowADInplaceOrView below_autograd;
+  const c10::OptionalDeviceGuard on_device(draft.device);
+  try {
+    return take_part(draft.op, returned, *tape_);
+  } catch (const c10::Error& error) {
+    TORCH_WARN_ONCE("GradRecomp goes on without kernels of its own, as one failed: ",
+                    error.what_without_backtrace());
+    takes_apart_ = false;
+    return std::nullopt;
+  }
+}
+
+// A BatchNorm in training, behind the region, updates running statistics without a word to their
+// version counters. So what one in evaluation read is copied, by an op on the tape whose result is
+// a source: then the planner knows of the copy.
+void Recorder::look_at_statistics(Draft& draft, const torch::jit::Stack& stack) {
+  const OpTraits& traits = draft.traits;
+  if (traits.running_statistics.empty()) return;
+  const std::size_t first = stack.size() - traits.writes.size();
+  draft.updates_statistics =
+      traits.training_argument < 0 || stack[first + traits.training_argument].toBool();
+  if (draft.updates_statistics) return;
+  for (const std::int16_t argument : traits.running_statistics) {
+    const c10::IValue& statistics = stack[first + argument];
+    if (!statistics.isTensor() || !statistics.toTensor().defined()) continue;
+    if (!is_external(statistics.toTensor())) continue;
+    draft.copies.emplace_back(argument, record_copy(statistics.toTensor(), draft.op.keys));
+  }
+}
+
+at::Tensor Recorder::record_copy(const at::Tensor& tensor, c10::DispatchKeySet keys) {
+  static const auto clone = c10::Dispatcher::singleton().findSchemaOrThrow("aten::clone", "");
+  torch::jit::Stack stack = {tensor, c10::IValue()};
+  record(clone, keys, &stack);
+  at::Tensor copy = stack.front().toTensor();
+  tape_->make_source(tape_->read(copy));
+  return copy;
+}
+
+void Recorder::read_arguments(Draft& draft, const torch::jit::Stack& stack) {
+  const std::size_t count = draft.traits.writes.size();
+  draft.op.arguments.reserve(count);
+  draft.op.reads.reserve(4);
+  for (std::size_t i = 0; i < count; ++i) {
+    read_argument(draft, static_cast<std::int16_t>(i), stack[stack.size() - count + i]);
+  }
+}
+
+/// See Note [ Operators that differ on devices ].
+void Recorder::look_at_device(Draft& draft) {
+  draft.device = device_of(draft.op, *tape_);
+  if (!draft.device) return;
+  draft.is_fickle = may_differ(draft.traits.fickle, draft.op, *draft.device);
+  if (draft.is_fickle) draft.op.replayable = false;
+}
+
+void Recorder::read_argument(Draft& draft, std::int16_t position, const c10::IValue& argument) {
+  auto& arguments = draft.op.arguments;
+  if (argument.isTensor()) {
+    arguments.emplace_back();
+    const at::Tensor& tensor = draft.copy_for(position, argument.toTensor());
+    if (tensor.defined()) read_tensor(draft, tensor, position, -1);
+    return;
+  }
+  if (argument.isTensorList()) {
+    const auto tensors = argument.toTensorList();
+    c10::List<at::Tensor> places;
+    for (std::size_t i = 0; i < tensors.size(); ++i) {
+      places.push_back(at::Tensor());
+      const at::Tensor tensor = tensors.get(i);
+      if (tensor.defined()) read_tensor(draft, tensor, position, static_cast<std::int32_t>(i));
+    }
+    arguments.emplace_back(std::move(places));
+    return;
+  }
+  if (argument.isOptionalTensorList()) {
+    const auto tensors = argument.toOptionalTensorList();
+    c10::List<std::optional<at::Tensor>> places;
+    for (std::size_t i = 0; i < tensors.size(); ++i) {
+      places.push_back(std::nullopt);
+      const std::optional<at::Tensor> tensor = tensors.get(i);
+      if (tensor && tensor->defined()) {
+        read_tensor(draft, *tensor, position, static_cast<std::int32_t>(i));
+      }
+    }
+    arguments.emplace_back(std::move(places));
+    return;
+  }
+  bool holds_tensors = false;
+  for_each_tensor(argument, [&](const at::Tensor& tensor, std::int32_t element) {
+    holds_tensors = true;
+    read_tensor(draft, tensor, position, element);
+  });
+  // Tensors in lists of lists and the like are read, but not put back.
+  if (is_opaque(argument) || holds_tensors) draft.op.replayable = false;
+  arguments.push_back(holds_tensors ? c10::IValue() : argument);
+}
+
+void Recorder::read_tensor(Draft& draft, const at::Tensor& tensor, std::int16_t argument,
+                           std::int32_t element) {
+  const OpTraits& traits = draft.traits;
+  const auto& statistics = traits.running_statistics;
+  bool scratch = false;
+  bool updated = false;
+  if (std::find(statistics.begin(), statistics.end(), argument) != statistics.end()) {
+    const bool optional = traits.writes[argument] == 0;
+    updated = draft.updates_statistics && is_watched(tensor);
+    // The running buffers only receive; without them the op gives the same outputs.
+    if (draft.updates_statistics && optional && !updated) return;
+    scratch = draft.updates_statistics && !updated;
+  }
+  const bool constant = tensor.unsafeGetTensorImpl()->is_wrapped_number() && tensor.is_cpu() &&
+                        tape_->find(tensor.storage().unsafeGetStorageImpl()) < 0;
+  const bool written = (traits.writes[argument] != 0 || updated) && !scratch;
+  Read& read = draft.op.reads.emplace_back();
+  read.value = constant ? tape_->add_constant(tensor) : tape_->read(tensor);
+  read.argument = argument;
+  read.element = element;
+  read.written = written;
+  read.scratch = scratch;
+  read.requires_grad = tensor.requires_grad();
+  read.geometry = Geometry(tensor);
+  const bool external = tape_->values()[read.value].external;
+  read.has_gradient = external && has_gradient(tensor);
+  draft.writes_external |= written && external;
+  draft.is_constant = draft.is_constant && !needs_gradient(tensor);
+  draft.reads_lent_memory |= tape_->may_vanish(read.value);
+  if (external && !constant && !written) guard_external(read.value, read.geometry);
+}
+
+void Recorder::guard_external(ValueId value, const Geometry& geometry) {
+  if (guards(advice_, value)) tape_->print_source(value, geometry);
+}
+
+bool Recorder::is_external(const at::Tensor& tensor) const {
+  if (!tensor.has_storage()) return false;
+  const ValueId known = tape_->find(tensor.storage().unsafeGetStorageImpl());
+  return known < 0 || tape_->values()[known].external;
+}
+
+// Whether what `tensor` held before a hidden update may matter to a replay.
+bool Recorder::is_watched(const at::Tensor& tensor) const {
+  const ValueId known = tape_->find(tensor.storage().unsafeGetStorageImpl());
+  if (known < 0) return false;
+  const Value& value = tape_->values()[known];
+  return !value.external || value.num_reads > 0;
+}
+
+// Modes are asked for at each op, which takes longer than all else here, only while nobody knows
+// whether the region changes them.
+std::shared_ptr<const DispatchState> Recorder::dispatch_state() {
+  const bool is_known = advice_.has_one_mode && dispatch_state_ != nullptr;
+  const DispatchState present(is_known ? dispatch_state_->mode() : NumericMode::present());
+  if (dispatch_state_ == nullptr || *dispatch_state_ != present) {
+    dispatch_state_ = std::make_shared<const DispatchState>(present);
+  }
+  return dispatch_state_;
+}
+
+/// Where one mode was taken for granted and is another now, no op is known to have run in either.
+void Recorder::check_mode() {
+  if (!advice_.has_one_mode || dispatch_state_ == nullptr) return;
+  if (dispatch_state_->mode() != NumericMode::present()) tape_->lose_mode();
+}
+
+// Runs before the op, so that a step that leaves its plan does so before it drops by it.
+void Recorder::foresee(const Draft& draft) {
+  hash_ = mix(hash_, draft.traits.name_hash);
+  if (draft.is_fickle) hash_ = mix(hash_, kFickle);
+  if (draft.traits.fickle == Fickle::by_algorithm && num_algorithm_changes() > 0) {
+    hash_ = mix(hash_, num_algorithm_changes());
+  }
+  if (draft.op.reads.empty()) mix_sizes(draft.op);
+  for (const Read& read : draft.op.reads) {
+    hash_ = mix(hash_, static_cast<std::uint64_t>(read.value) << 17 |
+                           static_cast<std::uint64_t>(read.has_gradient) << 16 |
+                           static_cast<std::uint64_t>(read.geometry.backend()) << 9 |
+                           static_cast<std::uint64_t>(read.requires_grad) << 8 |
+                           static_cast<std::uint64_t>(read.geometry.scalar_type()));
+    for (const auto size : read.geometry.sizes()) hash_ = mix(hash_, size);
+    for (const auto stride : read.geometry.strides()) hash_ = mix(hash_, stride);
+  }
+  sequence_.push_back(hash_);
+  const std::size_t call = sequence_.size() - 1;
+  const bool planned = advice_.sequence != nullptr;
+  if (planned && (call >= advice_.sequence->size() || (*advice_.sequence)[call] != hash_)) {
+    leave_plan(draft, call);
+  }
+}
+
+// Up to here values were dropped, and contents passed over, as the plan that is left allowed. For
+// what comes now that may not do, so whatever the program still holds is kept.
+void Recorder::leave_plan(const Draft& draft, std::size_t call) {
+  check_mode();
+  const Advice left = std::exchange(advice_, diverged_ ? diverged_(call, hash_) : Advice{});
+  tape_->follow(advice_.sweeps, advice_.offloads);
+  window_first_op_ = static_cast<OpId>(tape_->ops().size());
+  window_first_value_ = static_cast<ValueId>(tape_->values().size());
+  if (!agree_so_far(left, advice_, *tape_)) {
+    tape_->close_window(0, keeps_saved_);
+    mixes_plans_ = true;
+  }
+  for (const Read& read : draft.op.reads) {
+    if (!read.written) guard_external(read.value, read.geometry);
+  }
+}
+
+// Of what a factory makes, before it makes it.
+void Recorder::mix_sizes(const Op& factory) {
+  for (const c10::IValue& argument : factory.arguments) {
+    if (!argument.isIntList()) continue;
+    for (const std::int64_t size : argument.toIntVector()) hash_ = mix(hash_, size);
+  }
+}
+
+// Of calls that are not recorded, as their results may take a gradient to its leaf too.
+void Recorder::mix_gradients(c10::ArrayRef<c10::IValue> arguments) {
+  for (const c10::IValue& argument : arguments) {
+    if (!argument.isTensor() || !argument.toTensor().requires_grad()) continue;
+    const at::Tensor& tensor = argument.toTensor();
+    if (is_plain(tensor) && is_external(tensor)) hash_ = mix(hash_, has_gradient(tensor) ? 1 : 0);
+  }
+}
+
+void Recorder::prepare_writes(Draft& draft) {
+  if (draft.writes_external || draft.reads_lent_memory) draft.op.replayable = false;
+  for (const Read& read : draft.op.reads) {
+    if (!read.written) continue;
+    tape_->snapshot_before_write(read.value);
+    const Value& value = tape_->values()[read.value];
+    // An op that goes on from a content which cannot be made again cannot be replayed either.
+    const bool goes_on = value.uninitialized ? !draft.traits.fills : value.must_keep;
+    const bool makes_rubbish = draft.traits.resizes && is_rubbish(value);
+    const bool adds_rubbish = draft.traits.resizes && !is_rubbish(value);
+    if (adds_rubbish || (goes_on && !makes_rubbish && !value.snapshot)) draft.op.replayable = false;
+  }
+  // Counted after the snapshots: a write needs none on its own account.
+  for (const Read& read : draft.op.reads) tape_->count_read(read);
+}
+
+void Recorder::call(Draft& draft, torch::jit::Stack* stack) {
+  Op& op = draft.op;
+  const auto& device = draft.device;
+  if (device && !device->is_cpu()) op.stream = present_stream_of(*device);
+  std::unique_lock<std::recursive_mutex> turn;
+  if (draft.traits.seeded && is_capturing()) {
+    op.replayable = false;
+  } else if (draft.traits.seeded) {
+    turn = turn_to_draw();
+    op.rng = rng_state_of(op, device.value_or(c10::kCPU));
+    if (!op.rng) op.replayable = false;
+  }
+  AlgorithmWatch watch;
+  op.handle.redispatchBoxed(op.keys, stack);
+  if (draft.traits.fickle == Fickle::by_algorithm && watch.has_changed()) op.replayable = false;
+  if (op.rng && op.rng->is_current()) op.rng.reset();
+}
+
+void Recorder::find_results(Draft& draft, const torch::jit::Stack& stack) {
+  const std::size_t count = draft.op.handle.schema().returns().size();
+  for (std::size_t i = 0; i < count; ++i) {
+    const c10::IValue& returned = stack[stack.size() - count + i];
+    const auto output = static_cast<std::int16_t>(i);
+    const bool is_direct = returned.isTensor() || returned.isTensorList();
+    for_each_tensor(returned, [&](const at::Tensor& tensor, std::int32_t element) {
+      if (!is_direct) draft.op.replayable = false;
+      find_result(draft, tensor, output, element);
+    });
+  }
+  if (!draft.returns_more) return;
+  // What is more than memory may hold on to what the call was given.
+  draft.op.replayable = false;
+  for (const Read& read : draft.op.reads) tape_->make_source(read.value);
+}
+
+void Recorder::find_result(Draft& draft, const at::Tensor& tensor, std::int16_t output,
+                           std::int32_t element) {
+  if (!is_plain(tensor)) {
+    draft.returns_more = true;
+    return;
+  }
+  if (const ValueId known = tape_->find(tensor.storage().unsafeGetStorageImpl()); known >= 0) {
+    const bool is_declared = draft.op.handle.schema().returns()[output].alias_info() != nullptr;
+    if (!is_declared) tape_->watch(known, tensor);
+    return;
+  }
+  const auto producer = static_cast<OpId>(tape_->ops().size());
+  const ValueId id = draft.traits.factory ? tape_->add_factory_value(tensor, producer)
+                                          : tape_->add_value(tensor, producer);
+  if (draft.traits.uninitialized) {
+    tape_->set_uninitialized(id);
+  } else if (draft.is_constant) {
+    print_result(draft, id, Geometry(tensor));
+  }
+  draft.op.results.push_back({.value = id, .output = output, .element = element});
+}
+
+/// Notes what a result contains that the program may write by hand; see
+/// Note [ Writes that nobody saw ].
+void Recorder::print_result(const Draft& draft, ValueId value, const Geometry& geometry) {
+  if (!draft.op.replayable) {
+    tape_->make_source(value);
+    return tape_->print_source(value, geometry);
+  }
+  const bool by_factory = draft.op.reads.empty();
+  if (by_factory && !geometry.is_on_cpu()) {
+    tape_->make_source(value);
+  } else {
+    tape_->print(value, geometry, by_factory ? Guard::whole : Guard::sampled);
+  }
+}
+
+void Recorder::find_written(Draft& draft) {
+  for (std::size_t i = 0; i < draft.op.reads.size(); ++i) {
+    const Read& read = draft.op.reads[i];
+    const bool written_already = tape_->values()[read.value].overwritten_by >= 0;
+    auto storage = tape_->values()[read.value].owner.lock();
+    if (!read.written || written_already || !storage) continue;
+    const bool fills_alone = draft.traits.fills && draft.op.reads.size() == 1;
+    const bool was_printed = tape_->values()[read.value].has_print;  // a constant goes on as one
+    const auto producer = static_cast<OpId>(tape_->ops().size());
+    const ValueId id = tape_->add_version(read.value, std::move(storage), producer);
+    if (draft.traits.resizes && is_rubbish(tape_->values()[read.value])) {
+      tape_->set_uninitialized(id);
+    } else if (was_printed && draft.is_constant && !draft.traits.resizes) {
+      tape_->print(id, read.geometry, Guard::sampled);
+    } else if (fills_alone && draft.is_constant) {
+      print_result(draft, id, read.geometry);
+    }
+    draft.op.results.push_back({.value = id, .read = static_cast<std::int32_t>(i)});
+  }
+}
+
+void Recorder::finish(Op recorded) {
+  const bool replayable = recorded.replayable;
+  const auto* variants = advice_.variants.get();
+  const std::size_t position = tape_->ops().size();
+  const bool is_open = recorded.variant.formula < 0;
+  if (is_open && variants != nullptr && position < variants->size()) {
+    recorded.variant = still_valid((*variants)[position], *tape_, recorded);
+  }
+  const auto op = tape_->add_op(std::move(recorded));
+  for (const Result& result : tape_->ops()[op].results) {
+    if (!replayable) tape_->make_source(result.value);
+    judge(result.value);
+  }
+  tape_->leave_after(op);
+}
+
+void Recorder::judge(ValueId value) {
+  switch (verdict(advice_, value)) {
+    case kKeepAsSource:
+      return tape_->make_source(value);
+    case kKeep:
+      return tape_->keep_as_planned(value);
+    default:
+      return;
+  }
+}
+
+}  // namespace gradrecomp::tape

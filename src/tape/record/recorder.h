@@ -1,0 +1,142 @@
+#pragma once
+
+#include <c10/core/impl/LocalDispatchKeySet.h>
+
+#include <cstdint>
+#include <functional>
+#include <memory>
+#include <vector>
+
+#include "tape/tape.h"
+
+namespace gradrecomp::tape {
+
+struct OpTraits;
+
+/// Verdict on a value that a replay was found not to make again.
+inline constexpr std::uint8_t kKeepAsSource = 2;
+
+struct Part;
+
+/// What a recorder does with the values it sees: follow a kept set, or hold and close windows.
+struct Advice {
+  /// Running hash after each call of the sequence the kept set was made for; null: no plan.
+  std::shared_ptr<const std::vector<std::uint64_t>> sequence;
+  /// Per value of that sequence: 0 drop, 1 keep, 2 keep as a source, since its replay differed.
+  std::shared_ptr<const std::vector<std::uint8_t>> keep;
+  /// What replays of that sequence cache; null: every value with handles.
+  SweepPlans sweeps = {};
+  /// Which kept values of that sequence go to host memory; null: none.
+  Offloads offloads = {};
+  /// Per op of that sequence: how verification found it to be made again; null: by its call.
+  std::shared_ptr<const std::vector<Variant>> variants = {};
+  /// Values of that sequence whose contents replays depend on, ascending; null: not known yet.
+  std::shared_ptr<const std::vector<ValueId>> guarded = {};
+  /// All ops of that sequence ran in one NumericMode when it was profiled.
+  bool has_one_mode = false;
+};
+
+/// Records the operators of one thread onto a tape, from construction to finish() or destruction.
+///
+/// Lies below Autograd, ADInplaceOrView and Autocast; see docs/design/tape.md.
+class Recorder {
+ public:
+  /// Called before a call that the advice did not foresee; returns what to do from there on.
+  using Diverged = std::function<Advice(std::size_t call, std::uint64_t hash)>;
+
+  explicit Recorder(std::shared_ptr<Tape> tape, Advice advice = {}, Diverged diverged = {});
+  ~Recorder();
+  Recorder(const Recorder&) = delete;
+  Recorder& operator=(const Recorder&) = delete;
+
+  /// The recorder of this thread, or null.
+  static Recorder* current() noexcept;
+
+  [[nodiscard]] const std::shared_ptr<Tape>& tape() const { return tape_; }
+  /// True while values are held per window because no plan covers the present op.
+  [[nodiscard]] bool in_window_mode() const { return advice_.keep == nullptr; }
+  [[nodiscard]] const std::vector<std::uint64_t>& sequence() const { return sequence_; }
+  /// True if the whole recorded sequence is the one the advice was made for, and went by it.
+  [[nodiscard]] bool follows_plan_to_the_end() const;
+
+  /// Records normalisations in parts, and lets kernels that verification has found make what they
+  /// can again.
+  void take_apart() { takes_apart_ = true; }
+  /// Without a plan, keeps what autograd saves.
+  void keep_saved() { keeps_saved_ = true; }
+  void begin_stage(std::int32_t stage) { stage_ = stage; }
+  [[nodiscard]] std::int64_t window_bytes() const { return window_bytes_; }
+  /// Ends the present window: verifies its ops where asked, then drops what can be dropped.
+  /// Returns the times of the window's ops, none if not verified.
+  std::vector<ReplayTimes> close_window(bool verify);
+  [[nodiscard]] OpId window_first_op() const { return window_first_op_; }
+
+  /// Called by the dispatcher for every operator of the region.
+  void record(const c10::OperatorHandle& op, c10::DispatchKeySet keys, torch::jit::Stack* stack);
+  /// Called by autograd for every plain tensor it saves in the region.
+  ValueId save(const at::Tensor& tensor);
+  /// Notes that `tensor` is about to be written where the recorder does not see it.
+  void note_write(const at::Tensor& tensor);
+
+  /// Called before each op that is not a mere view; the region closes windows from here.
+  std::function<void()> before_op;
+
+ private:
+  struct Draft;
+  static bool is_recordable(const torch::jit::Stack& stack, std::size_t num_arguments);
+  void pass_on(const c10::OperatorHandle& op, c10::DispatchKeySet keys, torch::jit::Stack* stack);
+  void take_in_results(const c10::OperatorHandle& op, c10::DispatchKeySet keys,
+                       const torch::jit::Stack& stack);
+  void record_call(const c10::OperatorHandle& op, c10::DispatchKeySet keys,
+                   torch::jit::Stack* stack);
+  void look_for_unseen_writes(const OpTraits& traits, const torch::jit::Stack& stack);
+  void look_for_unseen_write(const at::Tensor& tensor, bool writing);
+  void trust_as_it_is(const at::Tensor& tensor, ValueId value);
+  void record_unseen_write(const at::Tensor& tensor);
+  void expect_bumps(const OpTraits& traits, const torch::jit::Stack& stack);
+  void print_result(const Draft& draft, ValueId value, const Geometry& geometry);
+  void guard_external(ValueId value, const Geometry& geometry);
+  void look_at_statistics(Draft& draft, const torch::jit::Stack& stack);
+  at::Tensor record_copy(const at::Tensor& tensor, c10::DispatchKeySet keys);
+  void read_arguments(Draft& draft, const torch::jit::Stack& stack);
+  void read_argument(Draft& draft, std::int16_t position, const c10::IValue& argument);
+  void read_tensor(Draft& draft, const at::Tensor& tensor, std::int16_t argument,
+                   std::int32_t element);
+  bool is_external(const at::Tensor& tensor) const;
+  bool is_watched(const at::Tensor& tensor) const;
+  void look_at_device(Draft& draft);
+  std::shared_ptr<const DispatchState> dispatch_state();
+  void check_mode();
+  void foresee(const Draft& draft);
+  void mix_sizes(const Op& factory);
+  void mix_gradients(c10::ArrayRef<c10::IValue> arguments);
+  void leave_plan(const Draft& draft, std::size_t call);
+  void prepare_writes(Draft& draft);
+  void call(Draft& draft, torch::jit::Stack* stack);
+  void find_results(Draft& draft, const torch::jit::Stack& stack);
+  void find_result(Draft& draft, const at::Tensor& tensor, std::int16_t output,
+                   std::int32_t element);
+  void find_written(Draft& draft);
+  void judge(ValueId value);
+  void end(Draft& draft, const torch::jit::Stack* stack);
+  std::optional<Part> part_of(Draft& draft, c10::ArrayRef<c10::IValue> returned);
+  void finish(Op op);
+
+  std::shared_ptr<Tape> tape_;
+  Advice advice_;
+  Diverged diverged_;
+  std::shared_ptr<const DispatchState> dispatch_state_;  // of the last call
+  std::vector<std::uint64_t> sequence_;
+  std::uint64_t hash_ = 0;
+  bool takes_apart_ = false;
+  bool keeps_saved_ = false;
+  bool mixes_plans_ = false;  // it began by another advice than it goes on by
+  std::int32_t stage_ = 0;
+  OpId window_first_op_ = 0;
+  ValueId window_first_value_ = 0;
+  std::int64_t window_bytes_ = 0;
+  Recorder* outer_ = nullptr;
+  c10::impl::IncludeDispatchKeyGuard included_;
+};
+
+}  // namespace gradrecomp::tape

@@ -1,0 +1,62 @@
+#pragma once
+
+#include <string>
+#include <vector>
+
+#include "tape/replay/sweep.h"
+
+namespace gradrecomp::tape {
+
+/// Replays a window of ops beside their originals, bit by bit, and times them.
+///
+/// Values whose replay differs, or whose op cannot be replayed, become sources. Where asked to, it
+/// finds kernels that make what ops make: formulas of substitutes for parts of calls, and steps of
+/// pointwise ops, which may join the op before them.
+class Verification final : private Sweep {
+ public:
+  Verification(Tape& tape, bool finds_kernels) : Sweep(tape), finds_kernels_(finds_kernels) {}
+
+  /// Of the ops [first, last); see Tape::verify().
+  std::vector<ReplayTimes> run(OpId first, OpId last);
+
+ private:
+  /// What kernels made of an op and those that join it, until the ops have made it one by one.
+  struct Trial {
+    OpId first = -1;  ///< -1: none is under way
+    OpId last = -1;
+    c10::Storage by_kernels;
+    c10::Storage by_ops;
+    double joined_seconds = 0;  ///< of all ops but the first
+  };
+
+  void look_at(const Op& op, ValueId id, const c10::Storage& again,
+               const at::Tensor& shown) override;
+  [[nodiscard]] Hold hold_of(ValueId /*id*/) const override { return Hold::none; }
+
+  [[nodiscard]] std::vector<ValueId> overwritten_inputs(OpId first, OpId last) const;
+  [[nodiscard]] bool can_make(ValueId target) const;
+  [[nodiscard]] bool can_run(const Op& op) const;
+  ReplayTimes verify_op(OpId id, OpId last);
+  double replay(OpId id, Stack& stack);
+  double seconds_behind_work(Op& op);
+  void try_kernels(OpId id, OpId last, const Stack& stack, double& seconds);
+  void find_kernels(OpId id, OpId last, const Stack& stack, double& seconds);
+  void find_formula(OpId id, const c10::Storage& by_call, double& seconds);
+  bool fits_patterns(Op& op, int formula);
+  bool fits_pattern(Op& op, int formula, int phase);
+  void find_step(OpId id, double& seconds);
+  void verify_step(OpId id);
+  bool step_fits_pattern(Op& op, PointwiseStep step, int formula);
+  void begin_trial(OpId id, OpId last, double seconds);
+  int count_candidates(OpId id, OpId last);
+  void end_trial(std::vector<ReplayTimes>::iterator times);
+  void give_up(const Op& op, const std::string& reason = {});
+  [[nodiscard]] std::string suspects_of(const Op& op, int depth) const;
+
+  bool finds_kernels_;
+  Trial trial_;
+  c10::Storage last_made_;  ///< by the present op
+  int likely_formula_ = 0;  ///< the last that gave equal bits
+};
+
+}  // namespace gradrecomp::tape

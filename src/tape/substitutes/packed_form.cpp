@@ -1,0 +1,125 @@
+#include "tape/substitutes/packed_form.h"
+
+#include <ATen/ATen.h>
+
+#include <utility>
+
+#include "tape/aten/bytes.h"
+#include "tape/substitutes/device_kernels.h"
+#include "tape/op.h"
+
+namespace gradrecomp::tape {
+namespace {
+
+at::Tensor empty_bytes(std::int64_t count, const at::Tensor& like) {
+  return at::empty({count}, like.options().dtype(at::kByte).memory_format(std::nullopt));
+}
+
+class PackedIndices final : public PackedForm {
+ public:
+  PackedIndices(const kernels::Pooling& pooling, const at::Tensor& indices)
+      : pooling_(pooling),
+        sizes_(indices.sizes().vec()),
+        format_(indices.suggest_memory_format()) {}
+
+  [[nodiscard]] at::Tensor pack(const at::Tensor& output) const override {
+    at::Tensor offsets = empty_bytes(output.numel(), output);
+    kernels_of(output).pack_indices({.pooling = pooling_,
+                                     .indices = output.const_data_ptr<std::int64_t>(),
+                                     .offsets = offsets.mutable_data_ptr<std::uint8_t>()},
+                                    present_stream(output));
+    return offsets;
+  }
+
+  [[nodiscard]] at::Tensor run(const Op& /*op*/, const std::vector<at::Tensor>& tensors,
+                               int /*formula*/, const Followers& /*followers*/) const override {
+    const at::Tensor& offsets = tensors.front();
+    at::Tensor indices = at::empty(sizes_, offsets.options().dtype(at::kLong), format_);
+    kernels_of(offsets).unpack_indices({.pooling = pooling_,
+                                        .offsets = offsets.const_data_ptr<std::uint8_t>(),
+                                        .indices = indices.mutable_data_ptr<std::int64_t>()},
+                                       present_stream(offsets));
+    return indices;
+  }
+
+ private:
+  kernels::Pooling pooling_;
+  std::vector<std::int64_t> sizes_;
+  at::MemoryFormat format_;
+};
+
+class PackedMask final : public PackedForm {
+ public:
+  explicit PackedMask(const at::Tensor& mask) : shape_(mask), count_(mask.numel()) {}
+
+  [[nodiscard]] at::Tensor pack(const at::Tensor& output) const override {
+    at::Tensor bits = empty_bytes(kernels::packed_mask_bytes(count_), output);
+    kernels_of(output).pack_mask(
+        {.num_elements = count_, .mask = output.const_data_ptr(), .bits = bits.mutable_data_ptr()},
+        present_stream(output));
+    return bits;
+  }
+
+  [[nodiscard]] at::Tensor run(const Op& /*op*/, const std::vector<at::Tensor>& tensors,
+                               int /*formula*/, const Followers& /*followers*/) const override {
+    const at::Tensor& bits = tensors.front();
+    at::Tensor mask =
+        at::empty_strided(shape_.sizes(), shape_.strides(), bits.options().dtype(at::kBool));
+    kernels_of(bits).unpack_mask(
+        {.num_elements = count_, .bits = bits.const_data_ptr(), .mask = mask.mutable_data_ptr()},
+        present_stream(bits));
+    return mask;
+  }
+
+ private:
+  Geometry shape_;
+  std::int64_t count_;
+};
+
+/// An argument that is one number for both directions, or one for each; `otherwise` if it is empty.
+std::pair<std::int64_t, std::int64_t> both(const c10::IValue& argument,
+                                           std::pair<std::int64_t, std::int64_t> otherwise) {
+  const auto numbers = argument.toIntVector();
+  if (numbers.empty()) return otherwise;
+  return {numbers.front(), numbers.back()};
+}
+
+}  // namespace
+
+std::shared_ptr<const PackedForm> packed_indices(const Op& call, c10::IntArrayRef input_sizes,
+                                                 const at::Tensor& indices) {
+  const kernels::Table* table = kernels::table(indices.device().type());
+  if (table == nullptr || table->pack_indices == nullptr || table->unpack_indices == nullptr) {
+    return nullptr;
+  }
+  const bool is_last = indices.suggest_memory_format() == at::MemoryFormat::ChannelsLast;
+  const bool is_dense = indices.is_contiguous(indices.suggest_memory_format());
+  if (indices.dim() != 4 || indices.numel() == 0 || !is_dense || !fills_its_storage(indices)) {
+    return nullptr;
+  }
+  kernels::Pooling p;
+  p.num_images = indices.size(0);
+  p.num_channels = indices.size(1);
+  p.input_height = input_sizes[2];
+  p.input_width = input_sizes[3];
+  p.output_height = indices.size(2);
+  p.output_width = indices.size(3);
+  // self, kernel_size, stride, padding, dilation, ceil_mode; no stride means that of the kernel
+  std::tie(p.kernel_height, p.kernel_width) = both(call.arguments[1], {1, 1});
+  std::tie(p.stride_height, p.stride_width) =
+      both(call.arguments[2], {p.kernel_height, p.kernel_width});
+  std::tie(p.padding_height, p.padding_width) = both(call.arguments[3], {0, 0});
+  std::tie(p.dilation_height, p.dilation_width) = both(call.arguments[4], {1, 1});
+  p.layout = is_last ? kernels::Layout::channels_last : kernels::Layout::channels_first;
+  return kernels::offsets_fit(p) ? std::make_shared<PackedIndices>(p, indices) : nullptr;
+}
+
+std::shared_ptr<const PackedForm> packed_mask(const at::Tensor& mask) {
+  const kernels::Table* table = kernels::table(mask.device().type());
+  const bool has_kernels =
+      table != nullptr && table->pack_mask != nullptr && table->unpack_mask != nullptr;
+  const bool fits = mask.scalar_type() == at::kBool && mask.numel() > 0 && fills_its_storage(mask);
+  return has_kernels && fits ? std::make_shared<PackedMask>(mask) : nullptr;
+}
+
+}  // namespace gradrecomp::tape

@@ -1,0 +1,168 @@
+#include "tape/substitutes/split_calls.h"
+
+#include <algorithm>
+#include <array>
+#include <memory>
+#include <string_view>
+#include <utility>
+
+#include "tape/substitutes/norm_substitute.h"
+#include "tape/substitutes/packed_form.h"
+
+// Note [ Parts ]
+// ~~~~~~~~~~~~~~
+// A normalisation in training makes statistics and, from them, its result. Autograd saves the
+// statistics, which are small, so a replay need not compute them again, which is most of the work.
+// Such a call is put on the tape as two ops:
+//   the statistics   x                          -> mean, inverse deviation
+//   the application  x, weight, bias, mean, ... -> result
+// The statistics are kept as sources. The application has a substitute, a kernel that reads kept
+// statistics; where verification finds no formula of it with the bits of the call, the application
+// is replayed by the call. So the planner needs no new notion: a part is an op with a cost.
+//
+// What follows, a residual's addition and a ReLU, the substitute does in the same pass where the
+// ops join; see Note [ Joined ops ] in pointwise_step.cpp.
+//
+// Indices of max pooling and masks of dropout have packed forms, an eighth of their size. The call
+// is put on the tape as if it had made the packed form, and an op behind it the output from that:
+//   the call         x                          -> result, packed form
+//   the unpacking    packed form                -> indices or mask
+// So keeping the packed form is one more choice of the planner, like keeping any value that
+// autograd did not save.
+
+namespace gradrecomp::tape {
+namespace {
+
+constexpr std::int16_t kInput = 0;
+constexpr std::int16_t kResult = 0;
+constexpr std::int16_t kMean = 1;
+constexpr std::int16_t kInverseDeviation = 2;
+constexpr std::int16_t kPacked = 1;  // the indices, or the mask
+
+/// Of normalisations, a substitute for the result; null for other calls.
+std::shared_ptr<const NormSubstitute> norm_substitute(std::string_view name) {
+  static const auto batch_norm = std::make_shared<const BatchNormSubstitute>(1, 2);
+  static const auto layer_norm = std::make_shared<const LayerNormSubstitute>(2, 3);
+  constexpr std::array<std::string_view, 4> kBatchNorms = {
+      "aten::native_batch_norm", "aten::_native_batch_norm_legit", "aten::_batch_norm_with_update",
+      "aten::cudnn_batch_norm"};
+  if (std::ranges::find(kBatchNorms, name) != kBatchNorms.end()) return batch_norm;
+  if (name == "aten::native_layer_norm") return layer_norm;
+  return nullptr;
+}
+
+/// The first read of a call's argument.
+const Read* read_of(const Op& call, std::int16_t argument) {
+  const auto read = std::ranges::find(call.reads, argument, &Read::argument);
+  return read == call.reads.end() ? nullptr : &*read;
+}
+
+/// A read of what the call has just returned, by no argument of it.
+Read read_back(const at::Tensor& returned, const Tape& tape) {
+  Read read;
+  read.value = tape.find(returned.storage().unsafeGetStorageImpl());
+  read.argument = -1;
+  read.geometry = Geometry(returned);
+  return read;
+}
+
+bool is_plain(const Op& call) {
+  return call.replayable &&
+         std::ranges::none_of(call.reads, [](const Read& r) { return r.written || r.scratch; });
+}
+
+/// Whether `tensor` is a value of its own that `call` has made.
+bool is_made_by(const Op& call, const at::Tensor& tensor, const Tape& tape) {
+  if (!tensor.defined() || !tensor.has_storage()) return false;
+  const ValueId id = tape.find(tensor.storage().unsafeGetStorageImpl());
+  return std::ranges::find(call.results, id, &Result::value) != call.results.end();
+}
+
+/// Whether what `call` reads is of its input's type or of float32, as kernels take it.
+bool reads_floats(const Op& call) {
+  const auto type = read_of(call, kInput)->geometry.scalar_type();
+  return std::ranges::all_of(call.reads, [&](const Read& read) {
+    const auto own = read.geometry.scalar_type();
+    return own == type || own == c10::ScalarType::Float;
+  });
+}
+
+/// An op for a part of `call`, without reads and results.
+Op part_of(const Op& call) {
+  Op part(call.handle, call.keys);
+  part.dispatch_state = call.dispatch_state;
+  part.stream = call.stream;
+  part.stage = call.stage;
+  return part;
+}
+
+/// Makes `part` the maker of an output of `call`.
+void move_result(Op& call, std::int16_t output, Op& part, Tape& tape) {
+  const auto own = std::ranges::find(call.results, output, &Result::output);
+  part.results.push_back(*own);
+  part.results.front().output = 0;
+  tape.give_to(own->value, static_cast<OpId>(tape.ops().size()) + 1);
+  call.results.erase(own);
+}
+
+std::optional<Part> take_application(Op& call, c10::ArrayRef<c10::IValue> returns, Tape& tape) {
+  const auto substitute = norm_substitute(call.handle.schema().name());
+  const Read* input = read_of(call, kInput);
+  if (substitute == nullptr || input == nullptr || call.rng != nullptr) return std::nullopt;
+  const at::Tensor result = returns[kResult].toTensor();
+  const std::array statistics{returns[kMean].toTensor(), returns[kInverseDeviation].toTensor()};
+  const auto is_own = [&](const at::Tensor& tensor) { return is_made_by(call, tensor, tape); };
+  const bool fits = is_own(result) && std::ranges::all_of(statistics, is_own) &&
+                    substitute->takes(result, statistics.front()) && reads_floats(call) &&
+                    input->geometry.shows_like(Geometry(result));
+  if (!fits) return std::nullopt;
+
+  Part part{part_of(call), {}};
+  part.op.arguments = call.arguments;
+  part.op.reads = call.reads;
+  for (const at::Tensor& statistic : statistics) {
+    part.op.reads.push_back(read_back(statistic, tape));
+    tape.make_source(part.op.reads.back().value);
+    tape.count_read(part.op.reads.back());
+  }
+  part.op.substitute = substitute;
+  move_result(call, kResult, part.op, tape);
+  return part;
+}
+
+std::shared_ptr<const PackedForm> packed_form_of(const Op& call, const at::Tensor& output) {
+  const std::string_view name = call.handle.schema().name();
+  const Read* input = read_of(call, kInput);
+  if (name == "aten::max_pool2d_with_indices" && input->geometry.sizes().size() == 4) {
+    return packed_indices(call, input->geometry.sizes(), output);
+  }
+  return name == "aten::native_dropout" ? packed_mask(output) : nullptr;
+}
+
+std::optional<Part> take_unpacking(Op& call, c10::ArrayRef<c10::IValue> returns, Tape& tape) {
+  if (call.results.size() != 2 || read_of(call, kInput) == nullptr) return std::nullopt;
+  const at::Tensor output = returns[kPacked].toTensor();
+  const auto form = is_made_by(call, output, tape) ? packed_form_of(call, output) : nullptr;
+  if (form == nullptr) return std::nullopt;
+
+  Part part{part_of(call), form->pack(output)};
+  const ValueId packed = tape.add_value(part.made, static_cast<OpId>(tape.ops().size()));
+  part.op.reads.push_back(read_back(part.made, tape));
+  tape.count_read(part.op.reads.back());
+  part.op.substitute = form;
+  part.op.variant.formula = 0;
+  move_result(call, kPacked, part.op, tape);
+  call.results.push_back({.value = packed, .output = kPacked, .packed = true});
+  call.packed_form = form;
+  return part;
+}
+
+}  // namespace
+
+std::optional<Part> take_part(Op& call, c10::ArrayRef<c10::IValue> returns, Tape& tape) {
+  if (!is_plain(call)) return std::nullopt;
+  if (auto part = take_application(call, returns, tape)) return part;
+  return take_unpacking(call, returns, tape);
+}
+
+}  // namespace gradrecomp::tape
