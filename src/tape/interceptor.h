@@ -7,7 +7,7 @@ namespace gradrecomp::tape {
 /// What a thread includes while it records, and excludes to be left alone.
 inline constexpr auto kInterceptedKey = c10::DispatchKey::Fake;
 
-/// Brings calls on threads that include kInterceptedKey to intercept(), whoever else has kernels
+/// Brings calls on threads that include kInterceptedKey to intercept(), even if others have kernels
 /// for that key. See Note [ Two ways to intercept ].
 ///
 /// Threads: to be called once, before the first thread includes the key.

@@ -29,7 +29,7 @@ std::uint32_t version_of(const Value& value) {
   return version;
 }
 
-// Lent by whoever owns it, by from_blob() and the like. What frees it, and when, is not ours to
+// Lent by its owner, through from_blob() and the like. What frees it, and when, is not ours to
 // know.
 bool is_borrowed(const c10::StorageImpl& storage) {
   return storage.allocator() == nullptr && !storage.resizable() && storage.nbytes() > 0;
@@ -133,8 +133,8 @@ ValueId Tape::add_constant(const at::Tensor& number) {
 
 void Tape::count_read(const Read& read) {
   Value& value = values_[read.value];
-  // Whoever reads what an empty-like op made, before any recorded write, reads what a raw kernel
-  // put there: it cannot be made again.
+  // What is read of an empty-like op's result, before any recorded write, is what a raw kernel put
+  // there: it cannot be made again.
   if (value.uninitialized && !read.written && !value.must_keep) {
     make_source(read.value);
     print(read.value, read.geometry, Guard::sampled);
@@ -280,7 +280,7 @@ void Tape::leave_after(OpId op) {
   last_left_op_ = op;
 }
 
-/// Starts the way back; whoever reads the value waits for its end.
+/// Starts the way back; readers of the value wait for its end.
 void Tape::bring_back(ValueId id) {
   const OwnWork own_work;
   hold(id, Hold::fetched, values_[id].host->bring_back());
@@ -441,7 +441,7 @@ void Tape::check_content(ValueId id, const Op& reader) {
       reader.handle.schema().name(), " of ", value.bytes,
       " bytes was written to since the forward pass, without a word to its version counter (by a "
       "raw pointer, x.data(), or a refilled buffer), but a replay needs what it was. Write to it "
-      "behind backward, give the region a clone of it, or keep what ",
+      "after backward, give the region a clone of it, or keep what ",
       reader.handle.schema().name(), " makes by Options::selection.");
 }
 

@@ -196,7 +196,7 @@ TEST(RawWrite, H2IntoOneBufferThatALoopUsesAgainGivesEachWhatItReadOrAnError) {
     return layers.b(h.exp());
   });
   const int num_errors =
-      expect_same_or_error_in_every_mode(program, "were written to behind the dispatcher");
+      expect_same_or_error_in_every_mode(program, "were written to past the dispatcher");
   const auto is_unverified = [](const Mode& mode) {
     return mode.name.find("never") != std::string::npos || mode.name == "checkpoint()";
   };
@@ -412,9 +412,8 @@ TEST(ResizedStorage, H15GivenBackAndFilledAgainIsExactOrAnError) {
   for (const Verify verify : {Verify::first_step, Verify::never, Verify::every_n_steps}) {
     Region region({.policy = "keep_all", .verify = verify});
     torch::manual_seed(1);
-    expect_same_bits(plain, program([&](const std::function<at::Tensor()>& part) {
-                       return region.run(part);
-                     }));
+    expect_same_bits(
+        plain, program([&](const std::function<at::Tensor()>& part) { return region.run(part); }));
   }
 }
 

@@ -12,22 +12,22 @@ class GRADRECOMP_API Observer {
  public:
   virtual ~Observer() = default;
   virtual void op_begins(const Tape& tape) = 0;
-  /// `op` is -1 for an operator that made no value and so was not recorded. Ops behind it on the
+  /// `op` is -1 for an operator that made no value and so was not recorded. Ops after it on the
   /// tape are parts of the same call.
   virtual void op_ends(const Tape& tape, OpId op) = 0;
-  /// `op` stands for a call that nobody saw begin, and that has left its results behind.
+  /// `op` stands for a call that was not seen to begin, and that has left its results behind.
   virtual void took_in(const Tape& tape, OpId op) = 0;
   virtual void saved(const Tape& tape, ValueId value) = 0;
   virtual void sealed(const Tape& tape) = 0;
   virtual void demanded(const Tape& tape, ValueId value) = 0;
-  /// What a demand sets off has been enqueued when it ends; a replay that throws does not end.
+  /// What a demand starts has been enqueued when it ends; a replay that throws does not end.
   virtual void replay_begins(const Tape& tape) = 0;
   virtual void replay_ends(const Tape& tape) = 0;
   virtual void releases(const Tape& tape, ValueId value) = 0;  ///< before memory is let go
 };
 
 /// True while this thread works for GradRecomp itself (replay, verification, release), so that
-/// whoever logs the program's own allocations leaves these out.
+/// logs of the program's own allocations leave these out.
 GRADRECOMP_API bool in_own_work() noexcept;
 
 /// The tape that this thread recorded on, or that it asked for a value or gave one back to, last;
