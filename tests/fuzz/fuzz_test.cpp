@@ -6,11 +6,11 @@
 #include <vector>
 
 #include "fuzz/check/check.h"
-#include "gradrecomp/tape/observer.h"
 #include "fuzz/hostile/hooks.h"
 #include "fuzz/hostile/statics.h"
 #include "fuzz/program/machine.h"
 #include "fuzz/program/program.h"
+#include "gradrecomp/tape/observer.h"
 
 namespace gradrecomp::fuzzing {
 namespace {

@@ -4,8 +4,8 @@
 #include <string>
 #include <vector>
 
-#include "gradrecomp/region/options.h"
 #include "fuzz/program/program.h"
+#include "gradrecomp/region/options.h"
 
 namespace gradrecomp::fuzzing {
 
