@@ -152,7 +152,7 @@ void Tape::print(ValueId id, const Geometry& geometry, Guard guard) {
 void Tape::print_source(ValueId id, const Geometry& geometry) {
   const Value& value = values_[id];
   const bool matters = value.hold == Hold::source && !value.has_print;
-  if (guard_ == Guard::off || !matters || value.num_reads > 0 || may_vanish(id)) return;
+  if (guard_ == Guard::off || !matters || may_vanish(id)) return;
   if (abandoned(id)) return;  // a number of our own
   print(id, geometry, guard_);
 }

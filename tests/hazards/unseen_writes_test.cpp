@@ -227,6 +227,31 @@ TEST(UnversionedWrite, H3BetweenForwardAndBackwardIsPlainsOrAnError) {
   }
 }
 
+// A plan whose replays do not read x does not look at it; what comes after the plan may read it.
+TEST(UnversionedWrite, H3AfterAStepHasLeftItsPlanIsPlainsOrAnError) {
+  for (const bool is_read_again : {false, true}) {
+    SCOPED_TRACE(is_read_again);
+    const auto program = [=](const RunPart& run) {
+      auto weight = (torch::randn({8, 8}) * 0.3).requires_grad_();
+      Tensors all;
+      for (int step = 0; step < 2 * kNumSteps; ++step) {
+        const auto x = torch::randn({8, 8});
+        const auto y = run([&] {
+          const auto sum = (x + weight).sum();
+          if (step < kNumSteps) return sum + weight.exp().sin().sum();
+          const auto made = (x * weight).sin().sum();
+          std::fill_n(x.data_ptr<float>(), x.numel(), 2.0F);
+          return sum + (is_read_again ? made + (x + weight).sum() : made);
+        });
+        y.backward();
+        all.push_back(std::exchange(weight.mutable_grad(), at::Tensor()));
+      }
+      return all;
+    };
+    expect_same_or_error_in_every_mode(program, "written to");
+  }
+}
+
 // The nodes that hold it read what has become of it, but no replay may.
 TEST(UnversionedWrite, H3ToWhatAReplayHasMadeAgainIsPlainsOrAnError) {
   const auto program = [](const RunPart& run) {
