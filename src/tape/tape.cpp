@@ -200,6 +200,7 @@ ValueId Tape::add_version(ValueId old, c10::Storage storage, OpId producer) {
   // A handle means the memory, whatever is in it when backward looks; autograd's version check
   // is made by the handle itself.
   value.num_handles = std::exchange(before.num_handles, 0);
+  value.was_saved = before.was_saved;
   before.overwritten_by = id;
   const bool was_in_window = before.hold == Hold::window;
   if (!before.snapshot) {
@@ -369,6 +370,7 @@ ValueId Tape::add_handle(const at::Tensor& tensor) {
   Value& value = values_[id];
   if (value.uninitialized) make_source(id);
   ++value.num_handles;
+  value.was_saved = true;
   if (observer_) observer_->saved(*this, id);
   return id;
 }
@@ -463,10 +465,17 @@ void Tape::asked_by(int graph_task) {
 
 std::vector<ValueId> Tape::external_values_that_replays_read() const {
   std::set<ValueId> values;
-  for (const Op& op : ops_) {
-    const bool has_been_replayed = op.sweep > 0;  // by a backward pass in the region
-    if (op.num_wanted_results == 0 && !has_been_replayed) continue;
-    for (const Read& read : op.reads) {
+  std::vector<bool> is_needed;
+  for (const Value& value : values_) is_needed.push_back(value.was_saved);
+  for (auto op = ops_.rbegin(); op != ops_.rend(); ++op) {
+    const bool makes_needed = std::ranges::any_of(op->results, [&](const Result& result) {
+      const Hold hold = values_[result.value].hold;
+      return is_needed[result.value] && (hold == Hold::none || made_again(hold));
+    });
+    const bool has_been_replayed = op->sweep > 0;  // by a backward pass in the region
+    if (!makes_needed && !has_been_replayed) continue;
+    for (const Read& read : op->reads) {
+      is_needed[read.value] = true;
       if (values_[read.value].external) values.insert(read.value);
     }
   }

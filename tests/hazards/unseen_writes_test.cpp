@@ -252,6 +252,35 @@ TEST(UnversionedWrite, H3AfterAStepHasLeftItsPlanIsPlainsOrAnError) {
   }
 }
 
+// What autograd saves of a branch is given back in some steps, so that nothing is made again from x
+// there. Other steps part from them after the branch, or run the same ops and hold on to it.
+TEST(UnversionedWrite, H3ToWhatOnlySomeStepsReplayFromIsPlainsOrAnError) {
+  for (const bool is_held_outside : {false, true}) {
+    SCOPED_TRACE(is_held_outside);
+    const auto program = [=](const RunPart& run) {
+      auto weight = (torch::randn({8, 8}) * 0.3).requires_grad_();
+      Tensors all;
+      for (int step = 0; step < 2 * kNumSteps; ++step) {
+        const bool is_wanted = step >= kNumSteps;
+        const auto x = torch::randn({8, 8});
+        at::Tensor held = torch::zeros({});
+        const auto y = run([&] {
+          const auto branch = (x * weight).sin().sum();
+          if (is_wanted) std::fill_n(x.data_ptr<float>(), x.numel(), 2.0F);
+          if (is_wanted && is_held_outside) held = branch;
+          const auto rest = weight.exp();
+          if (!is_wanted || is_held_outside) return rest.sin().sum();
+          return branch + rest.cos().sum();
+        });
+        (y + held).backward();
+        all.push_back(std::exchange(weight.mutable_grad(), at::Tensor()));
+      }
+      return all;
+    };
+    expect_same_or_error_in_every_mode(program, "written to");
+  }
+}
+
 // The nodes that hold it read what has become of it, but no replay may.
 TEST(UnversionedWrite, H3ToWhatAReplayHasMadeAgainIsPlainsOrAnError) {
   const auto program = [](const RunPart& run) {

@@ -87,6 +87,7 @@ struct Value {
   bool must_keep = false;      ///< is a source, or would be if the program let go of it
   bool lost = false;           ///< cannot be made again and is not held
   bool borrowed = false;       ///< LibTorch did not allocate it, and cannot know how long it lasts
+  bool was_saved = false;      ///< autograd has had handles on it, maybe none any more
   bool has_print = false;      ///< what it contains is known, see Contents
   bool stale = false;          ///< what the program holds is no longer this content
   bool snapshot = false;       ///< cloned when overwritten, because its content is a source
@@ -222,7 +223,8 @@ class GRADRECOMP_API Tape : public std::enable_shared_from_this<Tape> {
   void at_backward(std::function<void(Tape&)> begins) { backward_begins_ = std::move(begins); }
   /// Notes that a backward pass of that number asks for a value; -1: none does.
   void asked_by(int graph_task);
-  /// Once sealed, the external values that replays may read, ascending.
+  /// Once sealed, the external values that replays may read, ascending. Those for handles that are
+  /// gone count: in another step that begins like this one they may be there to the end.
   [[nodiscard]] std::vector<ValueId> external_values_that_replays_read() const;
 
   void observe(std::shared_ptr<Observer> observer) { observer_ = std::move(observer); }
