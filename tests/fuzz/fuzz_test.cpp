@@ -86,6 +86,15 @@ TEST(Fuzz, HostileProgramsAreBitIdenticalUnderGradRecompOrRefused) {
   }
 }
 
+TEST(Fuzz, HostileProgramsThatFailedOnceAreRight) {
+  ASSERT_TRUE(installed);
+  for (const std::uint64_t seed : {2012058}) {
+    const Program program = generate_hostile(seed);
+    const auto findings = check(program).findings;
+    EXPECT_TRUE(findings.empty()) << "seed " << seed << "\n" << told(findings) << listing(program);
+  }
+}
+
 TEST(Fuzz, GenerationIsTheSameForTheSameSeed) {
   for (const auto& make : {generate, generate_hostile}) {
     for (std::uint64_t seed = 1; seed <= 200; ++seed) {
