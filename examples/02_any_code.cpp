@@ -1,4 +1,4 @@
-// A region around code that is no nn::Sequential: an LSTM cell in a loop, with named stages.
+// A region around code that is not an nn::Sequential: an LSTM cell in a loop, with named stages.
 #include <torch/torch.h>
 
 #include <iostream>

@@ -24,7 +24,7 @@ def retain_freed_memory():
 
 def memory_meter():
     """Counts bytes of tensors above what was live when it was made: measured_peak_bytes() is the
-    highest, growth_bytes() the present number."""
+    highest, growth_bytes() the current number."""
     return torch.classes.gradrecomp.MemoryMeter()
 
 

@@ -25,8 +25,8 @@ struct Options {
   /// backward).
   /// The default question where nothing else is given, with 0.05.
   std::optional<double> max_overhead = {};
-  /// Highest activation bytes of a step, on each of its devices. A bound nobody can meet gives the
-  /// plan with the least peak, with Plan::feasible false.
+  /// Highest activation bytes of a step, on each of its devices. An unreachable bound is not an
+  /// error: it gives the plan of the lowest peak found, with Plan::feasible false.
   std::optional<std::int64_t> max_peak_bytes = {};
   /// What `max_overhead` counts: measured seconds, or FLOPs, which do not depend on the machine but
   /// are blind to pointwise work.
@@ -39,7 +39,7 @@ struct Options {
   std::shared_ptr<const plan::Plan> plan = {};
   /// Values to keep or drop whatever the planner would do.
   plan::Selection selection = {};
-  /// Replay normalisations from their kept statistics, a residual's addition and a ReLU behind them
+  /// Replay normalisations from their kept statistics, a residual's addition and a ReLU after them
   /// in the same pass, where verification finds that this gives equal bits. Off: by the recorded
   /// calls alone.
   bool substitutes = true;

@@ -66,7 +66,7 @@ class GRADRECOMP_API Region {
   template <typename Body>
   auto run(Body&& body);
 
-  /// The same for code that is no callable: a step until the result's close().
+  /// The same for code that is not one callable: a step until the result's close().
   [[nodiscard]] OpenStep open();
 
   /// The plan the last step followed, or the one its backward made.
@@ -97,7 +97,7 @@ GRADRECOMP_API void begin_stage(std::string_view name);
 
 /// Says that `tensor` is about to be written past the dispatcher: by a raw kernel, a communication
 /// library or a pointer. In a region replays then know; elsewhere the version counter grows, by
-/// which autograd and replays see that what was saved is no more.
+/// which autograd and replays see that what was saved is gone.
 ///
 /// Writes by operators need no word, nor do those to a tensor right after a factory has made it.
 GRADRECOMP_API void note_write(const at::Tensor& tensor);

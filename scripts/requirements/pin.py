@@ -22,6 +22,8 @@ def requirements_of(torch):
     return {
         "tools": (["cmake>=3.25,<5", "ninja"], True),
         "solver": (["highspy"], True),
+        # Other versions format otherwise; this is that of Debian 12.
+        "formatter": (["clang-format==14.0.6"], True),
         f"torch-{torch}-cpu": ([f"torch=={torch}", *cuda], False),
         f"torch-{torch}-cuda": ([f"torch=={torch}"], True),
         f"torch-{torch}-compiler": (["cuda-toolkit[cccl,crt,cudart,nvcc,nvvm]"], True),

@@ -57,7 +57,7 @@ void check_contents(bool fits, const std::filesystem::path& path) {
                     "torch.save(dict(model.state_dict()), path).");
 }
 
-/// None where the file is no archive or holds something else than LibTorch can unpickle, which
+/// None where the file is not an archive or holds something else than LibTorch can unpickle, which
 /// LibTorch reports as its own fault.
 torch::IValue unpickle(const std::filesystem::path& path) {
   const auto bytes = read_bytes(path);

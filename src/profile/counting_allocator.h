@@ -6,7 +6,7 @@ namespace gradrecomp::profile {
 
 /// The CPU counter, shared by the counting allocator and the meters.
 MemoryCounter cpu_counter() noexcept;
-/// Starts a new peak at the present bytes and returns the old one.
+/// Starts a new peak at the current bytes and returns the old one.
 std::int64_t exchange_cpu_peak() noexcept;
 /// Raises the peak to at least `bytes`.
 void raise_cpu_peak(std::int64_t bytes) noexcept;

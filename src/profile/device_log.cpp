@@ -24,7 +24,7 @@ Logs& logs() {
   return *logs;
 }
 
-// Between two reads there are tens. A log that nobody reads, as its backward never comes, ends
+// Between two reads there are tens. A log that is never read, as its backward never comes, ends
 // here.
 constexpr std::size_t kMostReports = std::size_t{1} << 20;
 
@@ -41,7 +41,7 @@ std::vector<std::shared_ptr<DeviceLog>> present_logs() {
   return present;
 }
 
-// Whoever hears an announcement may free memory, which is reported too: no lock is held here.
+// The receiver of an announcement may free memory, which is reported too: no lock is held here.
 void report(const void* pointer, std::size_t bytes, bool freed, c10::Device device) {
   for (const auto& log : present_logs()) log->add(pointer, bytes, freed, device);
 }

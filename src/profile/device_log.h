@@ -32,7 +32,7 @@ struct DeviceReport {
 // too, those of the tape and its own, and under them it allocates and frees. So reports are only
 // noted down, in order, and read where the step log next comes by: at ops, unpacks and releases.
 //
-// What the program lets go of while the tape still holds it is reported by nobody. The step log has
+// What the program lets go of while the tape still holds it is not reported. The step log has
 // to look for it before memory is taken again, or a peak counts it that it no longer belongs to. So
 // an allocation is announced to the step log before it is noted down. Under the allocator's lock
 // that log must not wait for another: where one of its own is taken, it looks later.
@@ -74,7 +74,7 @@ class DeviceLog {
   const tape::Tape* tape_;  // to compare with
   std::thread::id recorder_ = std::this_thread::get_id();
   std::atomic<bool> follows_host_ = false;
-  std::recursive_mutex mutex_;  // whoever hears an announcement takes what was noted before
+  std::recursive_mutex mutex_;  // the receiver of an announcement takes what was noted before
   Announce announce_;
   std::vector<DeviceReport> reports_;
 };

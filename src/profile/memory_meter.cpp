@@ -14,7 +14,7 @@ namespace {
 
 using c10::CachingDeviceAllocator::DeviceStats;
 
-// A caching allocator can set its peak to the present bytes, but not back to a higher one. So what
+// A caching allocator can set its peak to the current bytes, but not back to a higher one. So what
 // a meter must give back to the meter around it is remembered here.
 class RaisedPeaks {
  public:

@@ -29,7 +29,7 @@ std::shared_ptr<StepLog> StepLog::begin(const std::shared_ptr<const Tape>& tape)
   return log;
 }
 
-// Several steps may be under way on one thread, each with a log or without.
+// Several steps may be unfinished on one thread, each with a log or without.
 bool StepLog::is_of_another_step() const {
   const Tape* last = tape::touched_last();
   return last != nullptr && last != tape_address_;

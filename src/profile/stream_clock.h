@@ -8,7 +8,7 @@
 
 namespace gradrecomp::profile {
 
-/// Takes times on the present CUDA stream, by events: work is enqueued long before it runs, so a
+/// Takes times on the current CUDA stream, by events: work is enqueued long before it runs, so a
 /// host clock would see nothing of it. Nothing waits until a time is asked for.
 class StreamClock {
  public:

@@ -69,7 +69,7 @@ class Session {
   void passed_over(const char* reason);
   /// Notes what a step was when its region closed.
   void closed(const StepReport& step, const Sequence& sequence);
-  /// Whether nobody has said yet which values of the sequence replays depend on.
+  /// Whether it is still unknown which values of the sequence replays depend on.
   [[nodiscard]] bool wants_guarded(const Sequence& sequence) const;
   void note_guarded(const Sequence& sequence, std::vector<tape::ValueId> values);
   /// Notes that ops of the sequence do not all run in one NumericMode after all.
@@ -86,7 +86,7 @@ class Session {
   void asked(const Sequence& sequence);
   /// Makes the sequence one that goes on as it was run, for lack of anything to plan.
   void settle(const Sequence& sequence, std::vector<std::uint8_t> kept, std::string why);
-  /// Without verification nobody would know which substitutes give equal bits.
+  /// Without verification it would not be known which substitutes give equal bits.
   [[nodiscard]] bool has_substitutes() const { return options_.substitutes && verifies(); }
   [[nodiscard]] bool verifies() const { return options_.verify != Verify::never; }
 

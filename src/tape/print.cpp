@@ -84,7 +84,7 @@ Word hash_of_samples(const char* bytes, std::int64_t num_bytes, std::int64_t row
   return hash;
 }
 
-/// Length of the runs of neighbours in memory that are a row to whoever reads the tensor.
+/// Length of the runs of neighbours in memory that are a row of the tensor.
 std::int64_t row_bytes_of(const Geometry& geometry) {
   const auto sizes = geometry.sizes();
   const auto strides = geometry.strides();

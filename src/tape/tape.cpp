@@ -29,7 +29,7 @@ std::uint32_t version_of(const Value& value) {
   return version;
 }
 
-// Lent by whoever owns it, by from_blob() and the like. What frees it, and when, is not ours to
+// Lent by its owner, through from_blob() and the like. What frees it, and when, is not ours to
 // know.
 bool is_borrowed(const c10::StorageImpl& storage) {
   return storage.allocator() == nullptr && !storage.resizable() && storage.nbytes() > 0;
@@ -133,8 +133,8 @@ ValueId Tape::add_constant(const at::Tensor& number) {
 
 void Tape::count_read(const Read& read) {
   Value& value = values_[read.value];
-  // Whoever reads what an empty-like op made, before any recorded write, reads what a raw kernel
-  // put there: it cannot be made again.
+  // What is read of an empty-like op's result, before any recorded write, is what a raw kernel put
+  // there: it cannot be made again.
   if (value.uninitialized && !read.written && !value.must_keep) {
     make_source(read.value);
     print(read.value, read.geometry, Guard::sampled);
@@ -152,7 +152,7 @@ void Tape::print(ValueId id, const Geometry& geometry, Guard guard) {
 void Tape::print_source(ValueId id, const Geometry& geometry) {
   const Value& value = values_[id];
   const bool matters = value.hold == Hold::source && !value.has_print;
-  if (guard_ == Guard::off || !matters || value.num_reads > 0 || may_vanish(id)) return;
+  if (guard_ == Guard::off || !matters || may_vanish(id)) return;
   if (abandoned(id)) return;  // a number of our own
   print(id, geometry, guard_);
 }
@@ -200,6 +200,7 @@ ValueId Tape::add_version(ValueId old, c10::Storage storage, OpId producer) {
   // A handle means the memory, whatever is in it when backward looks; autograd's version check
   // is made by the handle itself.
   value.num_handles = std::exchange(before.num_handles, 0);
+  value.was_saved = before.was_saved;
   before.overwritten_by = id;
   const bool was_in_window = before.hold == Hold::window;
   if (!before.snapshot) {
@@ -280,7 +281,7 @@ void Tape::leave_after(OpId op) {
   last_left_op_ = op;
 }
 
-/// Starts the way back; whoever reads the value waits for its end.
+/// Starts the way back; readers of the value wait for its end.
 void Tape::bring_back(ValueId id) {
   const OwnWork own_work;
   hold(id, Hold::fetched, values_[id].host->bring_back());
@@ -369,6 +370,7 @@ ValueId Tape::add_handle(const at::Tensor& tensor) {
   Value& value = values_[id];
   if (value.uninitialized) make_source(id);
   ++value.num_handles;
+  value.was_saved = true;
   if (observer_) observer_->saved(*this, id);
   return id;
 }
@@ -441,7 +443,7 @@ void Tape::check_content(ValueId id, const Op& reader) {
       reader.handle.schema().name(), " of ", value.bytes,
       " bytes was written to since the forward pass, without a word to its version counter (by a "
       "raw pointer, x.data(), or a refilled buffer), but a replay needs what it was. Write to it "
-      "behind backward, give the region a clone of it, or keep what ",
+      "after backward, give the region a clone of it, or keep what ",
       reader.handle.schema().name(), " makes by Options::selection.");
 }
 
@@ -463,10 +465,17 @@ void Tape::asked_by(int graph_task) {
 
 std::vector<ValueId> Tape::external_values_that_replays_read() const {
   std::set<ValueId> values;
-  for (const Op& op : ops_) {
-    const bool has_been_replayed = op.sweep > 0;  // by a backward pass in the region
-    if (op.num_wanted_results == 0 && !has_been_replayed) continue;
-    for (const Read& read : op.reads) {
+  std::vector<bool> is_needed;
+  for (const Value& value : values_) is_needed.push_back(value.was_saved);
+  for (auto op = ops_.rbegin(); op != ops_.rend(); ++op) {
+    const bool makes_needed = std::ranges::any_of(op->results, [&](const Result& result) {
+      const Hold hold = values_[result.value].hold;
+      return is_needed[result.value] && (hold == Hold::none || made_again(hold));
+    });
+    const bool has_been_replayed = op->sweep > 0;  // by a backward pass in the region
+    if (!makes_needed && !has_been_replayed) continue;
+    for (const Read& read : op->reads) {
+      is_needed[read.value] = true;
       if (values_[read.value].external) values.insert(read.value);
     }
   }

@@ -34,7 +34,7 @@ void for_each_input(const Op& op, Visit visit) {
 /// Why the tape itself holds a value's storage.
 enum class Hold : std::uint8_t {
   none,       ///< dropped: it lives only as long as the program holds it
-  window,     ///< saved by autograd, held until the present window closes
+  window,     ///< saved by autograd, held until the current window closes
   kept,       ///< the plan keeps it, or it is a boundary of the safe plan
   source,     ///< cannot be made again: external, not replayable, or verification failed
   cached,     ///< made again by a replay, held until its last handle is released
@@ -43,7 +43,7 @@ enum class Hold : std::uint8_t {
   fetched,    ///< back from there, held until nothing wants it
 };
 
-/// What the replay that a demand of `target` sets off caches, instead of every value with handles.
+/// What the replay for a demand of `target` caches, instead of every value with handles.
 struct SweepPlan {
   ValueId target = -1;
   std::vector<ValueId> cached = {};  ///< ascending
@@ -54,7 +54,7 @@ using SweepPlans = std::shared_ptr<const std::vector<SweepPlan>>;
 
 /// A storage at one content version.
 struct Value {
-  /// The storage, whoever holds it. Also keeps its address from being used again.
+  /// The storage, whether the tape holds it or not. Also keeps its address from being used again.
   c10::weak_intrusive_ptr<c10::StorageImpl> owner{c10::intrusive_ptr<c10::StorageImpl>()};
   c10::Storage storage;            ///< the tape's own hold; empty if `hold` is none or offloaded
   std::shared_ptr<HostCopy> host;  ///< of an offloaded value, as long as the tape holds it
@@ -71,15 +71,16 @@ struct Value {
   std::int32_t num_handles = 0;
   std::int32_t num_wanted = 0;  ///< handles, and wanted ops that read it
   std::int32_t num_reads = 0;   ///< by recorded ops
-  std::int32_t num_uses = 0;    ///< reads left in the present replay sweep
+  std::int32_t num_uses = 0;    ///< reads left in the current replay sweep
   std::int32_t sweep = 0;       ///< last replay sweep that visited it
-  c10::Storage temporary;       ///< made in the present replay sweep
+  c10::Storage temporary;       ///< made in the current replay sweep
   Hold hold = Hold::none;
   bool external = false;
   bool uninitialized = false;  ///< made by an empty-like op and not written yet
   bool must_keep = false;      ///< is a source, or would be if the program let go of it
   bool lost = false;           ///< cannot be made again and is not held
   bool borrowed = false;       ///< LibTorch did not allocate it, and cannot know how long it lasts
+  bool was_saved = false;      ///< autograd has had handles on it, maybe none any more
   bool has_print = false;      ///< what it contains is known, see Contents
   bool stale = false;          ///< what the program holds is no longer this content
   bool snapshot = false;       ///< cloned when overwritten, because its content is a source
@@ -113,7 +114,7 @@ class Tape : public std::enable_shared_from_this<Tape> {
   [[nodiscard]] bool is_sealed() const { return sealed_; }
   /// The last value made in the storage of `value`.
   [[nodiscard]] ValueId last_version(ValueId value) const;
-  /// True if nobody but the tape holds the storage of `value` any more.
+  /// True if only the tape still holds the storage of `value` any more.
   [[nodiscard]] bool abandoned(ValueId value) const;
 
   // --- recording ---
@@ -131,17 +132,18 @@ class Tape : public std::enable_shared_from_this<Tape> {
   void print(ValueId value, const Geometry& geometry, Guard guard);
   /// Notes what a source contains now, unless that is known or does not matter.
   void print_source(ValueId value, const Geometry& geometry);
-  /// Whether somebody has written `value` unseen since the last look. `writing` by whoever looks.
+  /// Whether `value` has been written unseen since the last look; `writing`: the caller is about
+  /// to.
   [[nodiscard]] bool was_written_unseen(ValueId value, bool writing);
   /// Notes that the version counter of `value` is about to grow, or has.
   void expect_bump(ValueId value) { ++values_[value].num_due_bumps; }
-  /// Notes that what `value` contained is no more: ops that read it cannot be replayed, unless it
+  /// Notes that what `value` contained is gone: ops that read it cannot be replayed, unless it
   /// can be made again.
   void lose(ValueId value);
   /// Whether its memory may be freed before backward without LibTorch's knowledge, as no handle
   /// makes plain training read it there.
   [[nodiscard]] bool may_vanish(ValueId value) const;
-  /// Notes that nobody knows in which NumericMode which op ran: none can be made again.
+  /// Notes that it is not known in which NumericMode which op ran: none can be made again.
   void lose_mode() { mode_is_lost_ = true; }
   [[nodiscard]] bool mode_is_lost() const { return mode_is_lost_; }
   /// Whether all ops ran in one NumericMode.
@@ -205,16 +207,17 @@ class Tape : public std::enable_shared_from_this<Tape> {
   [[nodiscard]] c10::Device device() const;
   /// Per op, what verification found; what a later step on the same op sequence may go by.
   [[nodiscard]] std::vector<Variant> variants() const;
-  /// Keeps backward threads out while it is held, for whoever looks at several things at once.
+  /// Keeps backward threads out while it is held, to look at several things at once.
   [[nodiscard]] std::unique_lock<std::recursive_mutex> lock() const;
-  /// The same for who must not wait: owns nothing where another thread holds it.
+  /// The same for callers that must not wait: owns nothing where another thread holds it.
   [[nodiscard]] std::unique_lock<std::recursive_mutex> try_lock() const;
 
   /// Calls `begins`, under the lock, when a backward pass first asks for a value.
   void at_backward(std::function<void(Tape&)> begins) { backward_begins_ = std::move(begins); }
   /// Notes that a backward pass of that number asks for a value; -1: none does.
   void asked_by(int graph_task);
-  /// Once sealed, the external values that replays may read, ascending.
+  /// Once sealed, the external values that replays may read, ascending. Those for handles that are
+  /// gone count: in another step that begins like this one they may be there to the end.
   [[nodiscard]] std::vector<ValueId> external_values_that_replays_read() const;
 
   void observe(std::shared_ptr<Observer> observer) { observer_ = std::move(observer); }

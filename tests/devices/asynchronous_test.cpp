@@ -49,7 +49,7 @@ Tensors gradients(const nn::Module& model) {
   return all;
 }
 
-/// Does what runs in its scope on a stream of its own, between what the present one does.
+/// Does what runs in its scope on a stream of its own, between what the current one does.
 class OnSideStream {
  public:
   explicit OnSideStream(const c10::Stream& side)

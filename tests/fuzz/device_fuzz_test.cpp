@@ -6,8 +6,8 @@
 #include <vector>
 
 #include "fuzz/check/check.h"
-#include "fuzz/world/device.h"
 #include "fuzz/program/program.h"
+#include "fuzz/world/device.h"
 
 namespace gradrecomp::fuzzing {
 namespace {

@@ -8,10 +8,10 @@
 #include <string>
 
 #include "fuzz/check/check.h"
-#include "fuzz/world/device.h"
 #include "fuzz/hostile/hooks.h"
 #include "fuzz/hostile/statics.h"
 #include "fuzz/program/program.h"
+#include "fuzz/world/device.h"
 
 namespace {
 

@@ -161,9 +161,8 @@ TEST(ForeignTensor, H5PeaksOfStepsWithThemArePredicted) {
       const auto step = [&] {
         weight.mutable_grad() = at::Tensor();
         const auto x = torch::randn({32, 32});
-        return peak_of([&] {
-          return region.run([&] { return body(x.mm(weight).tanh()).sin(); }).sum();
-        });
+        return peak_of(
+            [&] { return region.run([&] { return body(x.mm(weight).tanh()).sin(); }).sum(); });
       };
       step();
       EXPECT_EQ(step(), region.plan().predicted_peak_bytes) << region.brief_report();

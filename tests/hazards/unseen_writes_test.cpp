@@ -196,7 +196,7 @@ TEST(RawWrite, H2IntoOneBufferThatALoopUsesAgainGivesEachWhatItReadOrAnError) {
     return layers.b(h.exp());
   });
   const int num_errors =
-      expect_same_or_error_in_every_mode(program, "were written to behind the dispatcher");
+      expect_same_or_error_in_every_mode(program, "were written to past the dispatcher");
   const auto is_unverified = [](const Mode& mode) {
     return mode.name.find("never") != std::string::npos || mode.name == "checkpoint()";
   };
@@ -224,6 +224,60 @@ TEST(UnversionedWrite, H3BetweenForwardAndBackwardIsPlainsOrAnError) {
     SCOPED_TRACE(i);
     expect_same_or_error_in_every_mode(steps_of(24, body, writes[i]),
                                        "was written to since the forward pass");
+  }
+}
+
+// A plan whose replays do not read x does not look at it; what comes after the plan may read it.
+TEST(UnversionedWrite, H3AfterAStepHasLeftItsPlanIsPlainsOrAnError) {
+  for (const bool is_read_again : {false, true}) {
+    SCOPED_TRACE(is_read_again);
+    const auto program = [=](const RunPart& run) {
+      auto weight = (torch::randn({8, 8}) * 0.3).requires_grad_();
+      Tensors all;
+      for (int step = 0; step < 2 * kNumSteps; ++step) {
+        const auto x = torch::randn({8, 8});
+        const auto y = run([&] {
+          const auto sum = (x + weight).sum();
+          if (step < kNumSteps) return sum + weight.exp().sin().sum();
+          const auto made = (x * weight).sin().sum();
+          std::fill_n(x.data_ptr<float>(), x.numel(), 2.0F);
+          return sum + (is_read_again ? made + (x + weight).sum() : made);
+        });
+        y.backward();
+        all.push_back(std::exchange(weight.mutable_grad(), at::Tensor()));
+      }
+      return all;
+    };
+    expect_same_or_error_in_every_mode(program, "written to");
+  }
+}
+
+// What autograd saves of a branch is given back in some steps, so that nothing is made again from x
+// there. Other steps part from them after the branch, or run the same ops and hold on to it.
+TEST(UnversionedWrite, H3ToWhatOnlySomeStepsReplayFromIsPlainsOrAnError) {
+  for (const bool is_held_outside : {false, true}) {
+    SCOPED_TRACE(is_held_outside);
+    const auto program = [=](const RunPart& run) {
+      auto weight = (torch::randn({8, 8}) * 0.3).requires_grad_();
+      Tensors all;
+      for (int step = 0; step < 2 * kNumSteps; ++step) {
+        const bool is_wanted = step >= kNumSteps;
+        const auto x = torch::randn({8, 8});
+        at::Tensor held = torch::zeros({});
+        const auto y = run([&] {
+          const auto branch = (x * weight).sin().sum();
+          if (is_wanted) std::fill_n(x.data_ptr<float>(), x.numel(), 2.0F);
+          if (is_wanted && is_held_outside) held = branch;
+          const auto rest = weight.exp();
+          if (!is_wanted || is_held_outside) return rest.sin().sum();
+          return branch + rest.cos().sum();
+        });
+        (y + held).backward();
+        all.push_back(std::exchange(weight.mutable_grad(), at::Tensor()));
+      }
+      return all;
+    };
+    expect_same_or_error_in_every_mode(program, "written to");
   }
 }
 
@@ -412,9 +466,8 @@ TEST(ResizedStorage, H15GivenBackAndFilledAgainIsExactOrAnError) {
   for (const Verify verify : {Verify::first_step, Verify::never, Verify::every_n_steps}) {
     Region region({.policy = "keep_all", .verify = verify});
     torch::manual_seed(1);
-    expect_same_bits(plain, program([&](const std::function<at::Tensor()>& part) {
-                       return region.run(part);
-                     }));
+    expect_same_bits(
+        plain, program([&](const std::function<at::Tensor()>& part) { return region.run(part); }));
   }
 }
 

@@ -14,7 +14,7 @@ class CudaCopy {
   explicit CudaCopy(const torch::Tensor& x, std::int64_t skipped = 0)
       : like_(x), skipped_bytes_(x.defined() ? skipped * x.element_size() : 0) {
     if (!x.defined()) return;
-    // No more than that, or reads behind the tensor would not be seen; but at least an address.
+    // No more than that, or reads past the tensor would not be seen; but at least an address.
     const auto size = std::max<std::size_t>(1, skipped_bytes_ + num_bytes());
     TORCH_CHECK(cudaMalloc(&memory_, size) == cudaSuccess);
     TORCH_CHECK(cudaMemcpy(data(), x.data_ptr(), num_bytes(), cudaMemcpyHostToDevice) ==

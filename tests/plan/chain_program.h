@@ -17,7 +17,7 @@ namespace gradrecomp::plan {
 ///
 /// Of each cut it knows the bytes that the blocks before retain, and those that the replay running
 /// across it sweeps there: none where the boundary is kept. Both are shares of the limit. They rest
-/// on every peak of the block behind, so that only the end of a run needs a large coefficient.
+/// on every peak of the next block, so that only the end of a run needs a large coefficient.
 class ChainProgram {
  public:
   using Milp = testing::Milp;
@@ -151,9 +151,9 @@ class ChainProgram {
   Milp milp_;
   std::int64_t max_peak_bytes_;
   Milp::Terms costs_;
-  std::vector<Chosen> block_;  ///< the present one
+  std::vector<Chosen> block_;  ///< the current one
   Cut before_;
-  std::int64_t most_swept_bytes_ = 0;      ///< before the present block, under any plan
+  std::int64_t most_swept_bytes_ = 0;      ///< before the current block, under any plan
   std::int64_t least_retained_bytes_ = 0;  ///< likewise
 };
 

@@ -26,7 +26,7 @@ constexpr double kRounding = 1e-5;  // the solver's, as a share of forward
 ///
 /// A stage begins with a demand of backward; replays come first in it, in the order of the ops.
 /// Costs are shares of forward. Differs from the paper in that forward runs once and first, that
-/// backward is the event log, and that a value is freed by not being live behind an op, for which
+/// backward is the event log, and that a value is freed by not being live after an op, for which
 /// no variable of its own is needed.
 /// For graphs whose ops make one value each, none in place.
 class Checkmate {
@@ -110,17 +110,17 @@ class Checkmate {
       for (const Index u : op.inputs) {
         if (!is_there_[u]) milp_.add_row({{runs, 1}, {live[u], -1}}, 0);
       }
-      live = behind(live, op.outputs.front(), runs);
+      live = live_after(live, op.outputs.front(), runs);
       add_memory_row(live, 0);
     }
     const Index target = graph_.events[t].id;
     if (!is_there_[target]) milp_.add_row({{live[target], -1}}, -1);
     used_[target] = true;
-    stored_ = behind(live, -1, -1);
+    stored_ = live_after(live, -1, -1);
   }
 
-  /// A value is live behind an op only if it was before or the op has made it; in use, always.
-  Variables behind(const Variables& before, Index made, Milp::Variable runs) {
+  /// A value is live after an op only if it was before or the op has made it; in use, always.
+  Variables live_after(const Variables& before, Index made, Milp::Variable runs) {
     const Variables after = add_values();
     for (std::size_t v = 0; v < after.size(); ++v) {
       if (is_there_[v]) continue;

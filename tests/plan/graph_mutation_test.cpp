@@ -177,7 +177,7 @@ class Mutation {
     graph_.events = original;
     if (t + 1 == original.size()) return;
     std::swap(graph_.events[t], graph_.events[t + 1]);
-    expect_simulated(name + " behind the next");
+    expect_simulated(name + " after the next");
     graph_.events = original;
   }
 

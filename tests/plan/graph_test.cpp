@@ -110,7 +110,7 @@ TEST(Validate, NamesTheEventAtFault) {
       [](Graph& g) {
         g.events.insert(g.events.begin(), {EventKind::demand, 1});
       },
-      "behind the seal event");
+      "after the seal event");
   expect_fault([](Graph& g) { g.events.back().kind = static_cast<EventKind>(9); }, "kind of event");
   expect_fault([](Graph& g) { g.events.clear(); }, "num run_op events is 0");
 }

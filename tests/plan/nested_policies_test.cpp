@@ -36,7 +36,7 @@ class ChainRun {
   }
 
   int num_replays = 0;
-  int most_held = 0;  ///< at any demand behind the first stage's, what it asks for aside
+  int most_held = 0;  ///< at any demand after the first stage's, what it asks for aside
 
  private:
   void demand(Index v) {

@@ -17,7 +17,7 @@ struct Outcome {
   std::string text;  ///< what came to its standard output; by default both streams
 };
 
-/// Runs the program in a shell, behind what `before` says, such as `yes |`.
+/// Runs the program in a shell, after what `before` says, such as `yes |`.
 inline Outcome run_program(const std::string& arguments, const std::string& streams = "2>&1",
                            const std::string& before = "") {
   const std::string command =

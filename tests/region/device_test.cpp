@@ -217,7 +217,7 @@ TEST_F(Device, ForwardOnASideStreamIsReplayedThere) {
   EXPECT_GT(region.last_step().num_replayed_ops, 0);
 }
 
-/// A step that drops everything, behind the one that was profiled.
+/// A step that drops everything, after the one that was profiled.
 StepReport planned_step(const std::function<at::Tensor(const at::Tensor&)>& forward) {
   const auto x = on_device(torch::randn({64})).requires_grad_();
   Region region({.policy = "drop_all"});

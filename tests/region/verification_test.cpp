@@ -203,7 +203,7 @@ TEST(Verification, GoesBackForWhatAnInPlaceOpOfALaterStageOverwrote) {
 
 TEST(Verification, GoesBackForWhatIsOverwrittenBehindTheEndOfAWindow) {
   auto x = torch::randn({8}).requires_grad_();
-  // One byte: a window ends behind every op, before the sum and the ReLU in place too.
+  // One byte: a window ends after every op, before the sum and the ReLU in place too.
   Region region({.policy = "drop_all", .window_bytes = 1});
   const auto body = [&] {
     auto y = x.exp().sin();

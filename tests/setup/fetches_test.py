@@ -20,7 +20,7 @@ class Fetches(Sandbox):
     def test_only_what_a_hash_is_known_of(self):
         self.set_up(CMAKE_VERSION="3.20.0")
         fetched = [re.search(r"-r scripts/requirements/(\S+)\.txt", call).group(1) for call in self.calls("pip")]
-        self.assertEqual(fetched, ["torch-2.11.0-cpu", "torch-2.11.0-compiler", "tools", "solver"])
+        self.assertEqual(fetched, ["torch-2.11.0-cpu", "torch-2.11.0-compiler", "tools", "solver", "formatter"])
         for call in self.calls("pip"):
             self.assertIn("--require-hashes --no-deps --only-binary=:all:", call)
 
@@ -30,7 +30,7 @@ class Fetches(Sandbox):
 
     def test_every_requirement_has_a_version_and_hashes(self):
         files = sorted((self.root / "scripts/requirements").glob("*.txt"))
-        self.assertEqual(len(files), 5)
+        self.assertEqual(len(files), 6)
         for file in files:
             self.assertEqual(REQUIREMENT.sub("", file.read_text()), "# Written by pin.py.\n", file)
 
@@ -43,7 +43,8 @@ class Fetches(Sandbox):
     def test_nothing_a_second_time(self):
         self.set_up()
         before = len(self.calls("pip"))
-        (self.folder / ENVIRONMENT / "lib/python3.11/site-packages/highspy").mkdir()
+        for package in ("highspy", "clang_format"):
+            (self.folder / ENVIRONMENT / "lib/python3.11/site-packages" / package).mkdir()
         self.set_up()
         self.assertEqual(len(self.calls("pip")), before)
 

@@ -16,7 +16,7 @@ inline bool may_leave(const plan::Value& value) {
   return value.producer >= 0 && value.overwritten_by < 0 && !value.must_keep;
 }
 
-/// Keeps everything, and sends all away behind its op.
+/// Keeps everything, and sends all away after its op.
 inline plan::Plan all_away(const plan::Graph& graph) {
   plan::Plan plan{.policy = "all_away", .signature = graph.signature};
   for (const plan::Value& value : graph.values) {

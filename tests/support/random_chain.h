@@ -37,7 +37,7 @@ struct RandomChainOptions {
   bool operator==(const RandomChainOptions&) const = default;
 };
 
-/// A step whose blocks are random DAGs, each with all earlier ones behind one value.
+/// A step whose blocks are random DAGs, each with all earlier ones after one value.
 class RandomChain {
  public:
   RandomChain(const RandomChainOptions& options, std::uint64_t seed)
@@ -121,7 +121,7 @@ class RandomChain {
   RandomChainOptions options_;
   std::mt19937_64 random_;
   StepBuilder step_;
-  std::vector<Index> readable_;  ///< of the present block
+  std::vector<Index> readable_;  ///< of the current block
   std::vector<Index> unread_;
   Index input_ = -1;
 };

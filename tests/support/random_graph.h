@@ -23,7 +23,7 @@ struct RandomGraphOptions {
 };
 
 /// Draws a step that a profiler could have logged: any DAG, in-place chains, several outputs,
-/// snapshots, values that cannot be replayed, deaths before and behind the seal, and a backward
+/// snapshots, values that cannot be replayed, deaths before and after the seal, and a backward
 /// that demands and releases in any order.
 class RandomGraph {
  public:

@@ -242,7 +242,7 @@ class ReferenceExecutor {
   std::vector<bool> dropped_;
   std::map<int, Storage> storages_;
   int next_id_ = 0;
-  Index last_replayed_ = -1;  // in the present sweep
+  Index last_replayed_ = -1;  // in the current sweep
   std::int64_t outside_bytes_ = 0;
   plan::Simulation result_;
 };

@@ -100,7 +100,7 @@ TEST_F(SineChain, IsMadeAgainWhereASweepDoesNotCacheIt) {
   EXPECT_TRUE(same_bits(plain, gradient(y)));
   // y_1 to y_5; then y_3 and y_4 from the y_2 left behind; then y_1.
   EXPECT_EQ(tape_->num_replayed_ops(), 5 + 2 + 1);
-  // One entry behind the backward of each sine, the last one's second.
+  // One entry after the backward of each sine, the last one's second.
   const std::vector<Holds> expected = {{}, {{}, {2}}, {{3}, {2}}, {{}, {2}}, {}, {}};
   EXPECT_EQ(holds_, expected);
 }

@@ -17,7 +17,7 @@ namespace gradrecomp::kernels {
 using Stream = void*;
 
 /// The kernels of one kind of device. Pointers in the arguments are to that device's memory, of
-/// any alignment its elements allow; the present device is the one they belong to.
+/// any alignment its elements allow; the current device is the one they belong to.
 ///
 /// Calls return at once on devices with streams. A call of no elements does nothing.
 /// Throws: c10::ValueError if arguments are out of range, c10::Error if a launch fails.

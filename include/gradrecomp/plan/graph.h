@@ -42,7 +42,7 @@ struct Op {
   /// The same of devices 1, 2, ... of Graph::devices; empty: 0 on each.
   std::vector<std::int64_t> further_transient_bytes = {};
   bool is_part = false;  ///< made by the call of the ops before it; in forward its bytes are theirs
-  bool by_kernel = false;  ///< a replay is no such call, and needs no bytes but its outputs
+  bool by_kernel = false;  ///< replays do not call it, and need no bytes but their outputs
   /// A replay writes the only output over the only one of the op right before it, where both are
   /// replayed and nothing else wants that: with no memory of its own, in `joined_seconds`.
   bool joins = false;
@@ -66,7 +66,7 @@ enum class EventKind : std::uint8_t {
   run_op,   ///< forward ran op `id`
   save,     ///< autograd took a handle on value `id`
   death,    ///< the program itself let go of the storage that value `id` is the content of
-  outside,  ///< memory that is no value: `net_bytes` remain, `peak_bytes` at most in between
+  outside,  ///< memory outside all values: `net_bytes` remain, `peak_bytes` at most in between
   seal,     ///< the region ended
   demand,   ///< backward unpacked a handle on value `id`
   release,  ///< backward let go of a handle on value `id`

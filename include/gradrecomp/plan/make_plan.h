@@ -16,9 +16,9 @@ namespace gradrecomp::plan {
 /// On several devices one is planned after the other, nothing is replayed twice unless the budget
 /// is about one of them only, and the proof is of the main device.
 ///
-/// An unreachable max_peak_bytes is no error: the plan is that of the least peak found, with
-/// `feasible` false. So is max_overhead where a selection forces dearer replays.
-/// Guarantees: the simulated overhead, or peak, is within the budget unless `feasible` is false; on
+/// An unreachable max_peak_bytes is not an error: the plan is the one of the lowest peak found,
+/// with `feasible` false. So is max_overhead where a selection forces dearer replays. Guarantees:
+/// the simulated overhead, or peak, is within the budget unless `feasible` is false; on
 ///             one device a larger max_overhead never gives a higher peak; on several it gives none
 ///             a higher peak than the plain step has, unless a selection forces it; never worse
 ///             than a fixed policy that the budget admits, every_k up to k = 32 included (on

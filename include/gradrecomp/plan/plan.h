@@ -25,7 +25,7 @@ struct Sweep {
 /// A kept value that is in host memory between its use in forward and its use in backward.
 struct Offload {
   Index value = -1;         ///< kept, and no parameter: an op of the region makes it
-  Index leaves_after = -1;  ///< the op behind which it lets go of its device's memory
+  Index leaves_after = -1;  ///< the op after which it lets go of its device's memory
   Index returns_at = -1;    ///< the value whose demand starts the way back; -1: when it is needed
   bool operator==(const Offload&) const = default;
 };

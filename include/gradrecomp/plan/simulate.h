@@ -168,12 +168,12 @@ class GRADRECOMP_API Simulator {
   std::int64_t event_peak_bytes_ = 0;
   Simulation result_;
   Timeline* timeline_ = nullptr;
-  std::span<const Sweep> sweeps_;   // of the present run
-  std::vector<Offload> leaving_;    // of the present run, by the op they leave after
-  std::vector<Offload> returning_;  // of the present run, by the value whose demand starts them
+  std::span<const Sweep> sweeps_;   // of the current run
+  std::vector<Offload> leaving_;    // of the current run, by the op they leave after
+  std::vector<Offload> returning_;  // of the current run, by the value whose demand starts them
   std::size_t num_left_ = 0;        // of `leaving_`
   bool in_listed_sweep_ = false;
-  std::span<const Index> cached_from_;  // of the present run, if it defers
+  std::span<const Index> cached_from_;  // of the current run, if it defers
   std::vector<Sweep> deferring_;        // that it found, by target
   Index event_ = 0;
 };

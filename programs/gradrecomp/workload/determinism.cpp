@@ -11,7 +11,7 @@ namespace {
 
 void ask_for_determinism(bool warn_only) {
   at::globalContext().setDeterministicAlgorithms(true, warn_only);
-  // Whoever reads what nobody wrote is not helped, and everyone else pays for it.
+  // Filling costs every step, and what reads unwritten memory is broken either way.
   at::globalContext().setDeterministicFillUninitializedMemory(false);
 }
 

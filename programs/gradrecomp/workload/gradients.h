@@ -10,7 +10,7 @@ namespace gradrecomp::program {
 
 /// How a step finds its gradients.
 enum class Gradients : std::uint8_t {
-  preallocated,  ///< zeros of the parameters' shapes, which are no activations
+  preallocated,  ///< zeros of the parameters' shapes, which are not activations
   none,          ///< undefined: the step allocates them, and its peak counts them
 };
 

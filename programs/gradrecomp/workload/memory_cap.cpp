@@ -12,7 +12,7 @@
 namespace gradrecomp::program {
 namespace {
 
-// Libraries for convolutions and products take memory that is no tensor's when they are first used.
+// Libraries for convolutions and products take memory outside tensors when they are first used.
 // A step under the cap is not to pay for that.
 void load_libraries(c10::Device device) {
   const auto image = at::ones({1, 8, 8, 8}, at::TensorOptions().device(device));
@@ -26,7 +26,7 @@ MemoryCap::MemoryCap(c10::Device device, std::int64_t cap_bytes) {
   if (device.is_cpu()) {
     reject("--memory-cap", "device", "cpu", "one with memory of its own. Add --device cuda.");
   }
-  load_libraries(device);  // also, a device that nobody has used does not tell what is free
+  load_libraries(device);  // also, an unused device does not tell what is free
   const auto bytes = at::TensorOptions().dtype(at::kByte).device(device);
   const auto free = c10::getDeviceAllocator(device.type())->getMemoryInfo(device.index()).first;
   const auto free_bytes = static_cast<std::int64_t>(free);

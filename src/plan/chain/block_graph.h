@@ -19,10 +19,10 @@ struct BlockGraph {
   std::vector<Index> boundary;  ///< values made here that the next block reads, likewise
   std::vector<Index> choices;   ///< other values made here that a plan may keep or drop
   KeptSet keep;                 ///< those decided beforehand
-  Index sweep_end = 0;          ///< events behind the replay that a later block sets off
+  Index sweep_end = 0;          ///< events after the replay that a later block sets off
 };
 
-/// Every block of `graph`. Values of fewer than `tiny_bytes` are no choices.
+/// Every block of `graph`. Values of fewer than `tiny_bytes` are not chosen among.
 std::vector<BlockGraph> make_block_graphs(const Graph& graph, const Blocks& blocks,
                                           std::span<const Verdict> verdicts,
                                           std::int64_t tiny_bytes);

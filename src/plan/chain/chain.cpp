@@ -23,7 +23,7 @@
 //   dropped -> dropped   rest' = rest + R,                   run' = max(run + R + S, A)  if linked
 //                        rest' = max(rest + R, run + R + S, A),  run' = B                if not
 // Here the first replay that reaches across leaves behind all it makes. In nested plans several do:
-// that of the block behind is the last, and with each block that goes on with the run there is one
+// that of the next block is the last, and with each block that goes on with the run there is one
 // more. The first p of them may run through a block (passes, each at the cost of its boundary
 // alone) and the next one leave its values behind, when fewer other bytes are live; those after it
 // find them there. An open plan then has a peak since_i from each of these replays on, run =
@@ -42,7 +42,7 @@ constexpr int kFewestBuckets = 100;
 constexpr int kFewestOpenPoints = 3;
 constexpr std::int64_t kNone = PruningBounds::kNone;
 
-/// How a partial plan came about: the choice for one block and the plan for those behind it.
+/// How a partial plan came about: the choice for one block and the plan for those after it.
 struct Step {
   BlockChoice choice;
   Index next = -1;
@@ -73,8 +73,8 @@ class Chain {
     std::int64_t rest_bytes = kNone;
     double cost = 0;
     Index step = -1;
-    int num_reaches = 0;  ///< replays that run across the present cut
-    /// Per such replay, first to last: the peak since then. The last is that of the block behind.
+    int num_reaches = 0;  ///< replays that run across the current cut
+    /// Per such replay, first to last: the peak since then. The last is that of the next block.
     std::array<std::int64_t, kReaches> since_bytes{};
 
     [[nodiscard]] std::int64_t run_bytes() const { return since_bytes.front(); }
@@ -109,8 +109,8 @@ class Chain {
 
   void extend(const BlockChoice& choice) {
     if (choice.option->just_in_time && size_.max_passes == 0) return;
-    const std::vector<Partial>& behind = choice.out == Boundary::kept ? closed_ : open_;
-    for (const Partial& partial : behind) {
+    const std::vector<Partial>& after = choice.out == Boundary::kept ? closed_ : open_;
+    for (const Partial& partial : after) {
       if (choice.num_passes > 0 && choice.num_passes >= partial.num_reaches) continue;
       const Partial made = joined(partial, choice);
       if (made.cost > size_.max_cost || is_hopeless(made)) continue;
@@ -123,26 +123,26 @@ class Chain {
     return std::max(made.rest_bytes, made.run_bytes()) >= pruning_->below(block_, made.cost);
   }
 
-  Partial joined(const Partial& behind, const BlockChoice& choice) const {
+  Partial joined(const Partial& after, const BlockChoice& choice) const {
     const Option& o = *choice.option;
     const int passes = choice.num_passes;
-    Partial made{.rest_bytes = behind.rest_bytes + o.retained_bytes,
-                 .cost = behind.cost + o.cost + passes * o.pass_cost};
+    Partial made{.rest_bytes = after.rest_bytes + o.retained_bytes,
+                 .cost = after.cost + o.cost + passes * o.pass_cost};
     const bool was_open = choice.out == Boundary::dropped;
     const bool stays_open = choice.in == Boundary::dropped;
     const std::int64_t swept =
-        was_open ? behind.since_bytes[passes] + o.retained_bytes + o.swept_bytes : 0;
+        was_open ? after.since_bytes[passes] + o.retained_bytes + o.swept_bytes : 0;
     if (was_open && stays_open && o.linked) {
       for (std::size_t i = 0; i < kReaches && i <= static_cast<std::size_t>(passes); ++i) {
         made.since_bytes[i] =
-            std::max({behind.since_bytes[i] + o.retained_bytes, swept, o.early_peak_bytes});
+            std::max({after.since_bytes[i] + o.retained_bytes, swept, o.early_peak_bytes});
       }
       add_reach(made, passes + 1, o.tail_peak_bytes);
       return made;
     }
     made.rest_bytes = std::max(made.rest_bytes, o.early_peak_bytes);
     if (was_open) {
-      made.rest_bytes = std::max({made.rest_bytes, swept, behind.run_bytes() + o.retained_bytes});
+      made.rest_bytes = std::max({made.rest_bytes, swept, after.run_bytes() + o.retained_bytes});
     }
     if (stays_open) {
       made.since_bytes.front() = o.late_peak_bytes;

@@ -82,7 +82,7 @@ std::vector<Index> ChainSearch::cached_from(const ChainPoint& point) const {
   };
   if (std::ranges::none_of(point.choices, defers)) return {};
   std::vector<Index> from(graph_.values.size(), 0);
-  std::vector<Index> reaches;  // per replay that runs across the present cut: its earliest event
+  std::vector<Index> reaches;  // per replay that runs across the current cut: its earliest event
   for (std::size_t b = block_graphs_.size(); b-- > 0;) {
     const BlockGraph& block = block_graphs_[b];
     const BlockChoice& choice = point.choices[b];

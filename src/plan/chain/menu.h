@@ -27,7 +27,7 @@ struct Option {
   /// What the block makes again is left behind when backward demands it, not before: fewer bytes
   /// for more replays.
   bool just_in_time = false;
-  bool linked = false;  ///< the replay that a later block sets off runs through to earlier ones
+  bool linked = false;  ///< the replay that a later block starts runs through to earlier ones
 };
 
 /// Whether what crosses a cut is kept.

@@ -1,7 +1,7 @@
 #include "pruning_bounds.h"
 
 // All rounding here is towards hope: costs fall to the lower end of their bucket, and a known peak
-// counts from the bucket behind its own.
+// counts from the bucket after its own.
 
 namespace gradrecomp::plan {
 namespace {
@@ -35,7 +35,7 @@ PruningBounds::PruningBounds(std::span<const Menu* const> menus,
     : buckets_per_cost_((kNumBuckets - 1) / size.max_cost) {
   PerBucket known = known_peaks(front);
   if (size.max_peak_bytes < kNone) want_within(size.max_peak_bytes, known);
-  PerBucket least(kNumBuckets, 0);  // retained by the blocks before the present one
+  PerBucket least(kNumBuckets, 0);  // retained by the blocks before the current one
   for (const Menu* menu : menus) {
     below_.push_back(thresholds(known, least));
     least = extended(least, *menu);

@@ -6,7 +6,7 @@ namespace gradrecomp::plan {
 
 /// What an output is written to.
 struct FileTarget {
-  std::filesystem::path path;  ///< behind all symbolic links; need not exist
+  std::filesystem::path path;  ///< symbolic links resolved; need not exist
   int descriptor = -1;         ///< of this process, as /dev/stdout is; -1: none
   bool in_place = false;       ///< a pipe, a device or a descriptor, written to directly
 };

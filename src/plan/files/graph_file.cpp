@@ -218,7 +218,7 @@ std::vector<Stage> stages_of(const Field& names) {
   return stages;
 }
 
-/// validate() for a graph that nobody has just profiled, so that no one need report a bug.
+/// validate() for a graph from a file, whose faults are not bugs to report.
 void validate_content(const Source& source, const Graph& graph) {
   try {
     validate(graph);

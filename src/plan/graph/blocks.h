@@ -9,7 +9,7 @@ namespace gradrecomp::plan {
 /// A run of ops between two cuts; see Note [ Blocks ] in blocks.cpp.
 struct Block {
   Index begin_op = 0;
-  Index end_op = 0;                  ///< one behind its last op
+  Index end_op = 0;                  ///< one past its last op
   std::vector<Index> boundary = {};  ///< values made before end_op that later ops read
 };
 

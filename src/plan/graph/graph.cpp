@@ -231,7 +231,7 @@ class Validator {
       fail(of_event("value", t), event.id, "the last version of its storage");
     }
     if (event.kind == EventKind::demand && !sealed_) {
-      fail(of_event("demand", t), event.id, "behind the seal event");
+      fail(of_event("demand", t), event.id, "after the seal event");
     }
     Index& handles = handles_[event.id];
     if (event.kind == EventKind::save) {

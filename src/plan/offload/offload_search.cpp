@@ -18,7 +18,7 @@
 // first, as it has the most time to go and to come back. So candidates are the first kept values
 // that the link has time for, or part of them, or more for some seconds of stall. Once these are
 // decided on, what they take of the device, and when, is known and no longer depends on the plan:
-// to the planner they are free, and memory that is no value comes and goes in their place
+// to the planner they are free, and memory outside all values comes and goes in their place
 // (offloaded_graph.h). It plans the rest with the budget less the stall. Then values are needed at
 // other moments than before, so transfers are laid out anew for the plan found, and the simulator
 // has the last word on its peak. What the new plan keeps can be sent away in turn.
@@ -171,7 +171,7 @@ class OffloadSearch {
     if (request_.cost == CostModel::seconds) {
       return plan.predicted_overhead_seconds + plan.predicted_stall;
     }
-    // A stall is no FLOPs, so none is admitted.
+    // A stall has no FLOPs to count, so none is allowed.
     return plan.predicted_stall > 0 ? std::numeric_limits<double>::infinity()
                                     : plan.predicted_overhead_flops;
   }

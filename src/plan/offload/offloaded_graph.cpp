@@ -47,13 +47,13 @@ bool OffloadedGraph::can_leave(std::size_t v) const {
   return true;
 }
 
-/// The event in front of which a value sets off on its way back.
+/// The event before which a value starts on its way back.
 Index OffloadedGraph::start_of(const Offload& offload, Index need) const {
   const Index start = offload.returns_at >= 0 ? demand_event_[offload.returns_at] : need;
   return start >= 0 ? std::min(start, need) : need;
 }
 
-/// The event behind which nothing uses `v` any more: its own last release, or of values that
+/// The event after which nothing uses `v` any more: its own last release, or of values that
 /// autograd did not save, those of what is made from it.
 Index OffloadedGraph::last_use(Index v) const {
   if (release_event_[v] >= 0) return release_event_[v];
@@ -70,8 +70,8 @@ Graph OffloadedGraph::graph_without(std::span<const Offload> offloads,
   std::map<Index, Index> need_of;
   for (const Need& need : needs) need_of[need.value] = need.event;
   Graph graph = graph_;
-  // Bytes that come (or go, below 0) behind each event; position 0 is in front of all.
-  std::vector<std::int64_t> behind(graph_.events.size() + 2, 0);
+  // Bytes that come (or go, below 0) after each event; position 0 is before all.
+  std::vector<std::int64_t> change(graph_.events.size() + 2, 0);
   for (const Offload& offload : offloads) {
     const Index v = offload.value;
     const std::int64_t bytes = graph_.values[v].bytes;
@@ -79,14 +79,14 @@ Graph OffloadedGraph::graph_without(std::span<const Offload> offloads,
     const Index need = need_of.at(v);
     const Index start = start_of(offload, need);
     const Index gone = std::max(run_event_[offload.leaves_after], death_event_[v]);
-    behind[run_event_[graph_.values[fresh_version(v)].producer] + 1] += bytes;
+    change[run_event_[graph_.values[fresh_version(v)].producer] + 1] += bytes;
     if (gone >= start) {  // it is there all the time
-      behind[std::max({last_use(v), gone, need}) + 1] -= bytes;
+      change[std::max({last_use(v), gone, need}) + 1] -= bytes;
       continue;
     }
-    behind[gone + 1] -= bytes;
-    behind[start] += bytes;
-    behind[std::max(last_use(v), need) + 1] -= bytes;
+    change[gone + 1] -= bytes;
+    change[start] += bytes;
+    change[std::max(last_use(v), need) + 1] -= bytes;
   }
   graph.events.clear();
   const auto add = [&](std::int64_t bytes) {
@@ -94,10 +94,10 @@ Graph OffloadedGraph::graph_without(std::span<const Offload> offloads,
       graph.events.push_back({EventKind::outside, -1, bytes, std::max<std::int64_t>(bytes, 0)});
     }
   };
-  add(behind.front());
+  add(change.front());
   for (std::size_t t = 0; t < graph_.events.size(); ++t) {
     graph.events.push_back(graph_.events[t]);
-    add(behind[t + 1]);
+    add(change[t + 1]);
   }
   return graph;
 }

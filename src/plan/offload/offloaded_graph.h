@@ -18,7 +18,7 @@ class OffloadedGraph {
   /// be replayed down to where its storage comes from.
   [[nodiscard]] bool can_leave(std::size_t v) const;
 
-  /// The graph in which these values take no memory; memory that is no value takes their place on
+  /// The graph in which these values take no memory; memory outside all values takes their place on
   /// the device, from their making until they have left and from their way back to their last
   /// release. `needs`: of the same values, in any order.
   [[nodiscard]] Graph graph_without(std::span<const Offload> offloads,
@@ -33,7 +33,7 @@ class OffloadedGraph {
   std::vector<Index> run_event_;      ///< of each op
   std::vector<Index> death_event_;    ///< of each value; -1: none
   std::vector<Index> demand_event_;   ///< the first of each value; -1: none
-  std::vector<Index> release_event_;  ///< of each value's last handle; behind all if it never goes
+  std::vector<Index> release_event_;  ///< of each value's last handle; past all if it never goes
 };
 
 }  // namespace gradrecomp::plan

@@ -6,11 +6,11 @@
 // Note [ Transfers ]
 // ~~~~~~~~~~~~~~~~~~
 // The link carries one value at a time each way, in the order of their making there and of their
-// needs back. There, a value sets off when its op has ended and lets go of its device's memory
-// behind the first op that ends after its arrival. Back, it sets off as late as it can and still be
-// in time, at a demand, as that is what the replay engine sees of backward. What cannot be in time
-// stalls the step: forward's end waits for the last arrival, backward for the first need that is
-// late.
+// needs back. A value starts on its way there when its op has ended and lets go of its device's
+// memory after the first op that ends after its arrival. It starts on its way back as late as it
+// can and still be in time, at a demand, as that is what the replay engine sees of backward. What
+// cannot be in time stalls the step: forward's end waits for the last arrival, backward for the
+// first need that is late.
 //
 // Of backward only the whole is measured. Its seconds are spread over demands as forward's are over
 // the ops that read what is demanded. Replays give transfers more time than is counted on here.
@@ -87,9 +87,9 @@ double Transfers::leave(std::vector<Offload>& offloads) const {
       continue;
     }
     arrival = std::max(arrival, op_ends_[made_by]) + kMargin * seconds;
-    const auto behind = std::lower_bound(op_ends_.begin() + made_by, op_ends_.end(), arrival);
-    const bool in_time = behind != op_ends_.end();
-    offload->leaves_after = in_time ? static_cast<Index>(behind - op_ends_.begin())
+    const auto first = std::lower_bound(op_ends_.begin() + made_by, op_ends_.end(), arrival);
+    const bool in_time = first != op_ends_.end();
+    offload->leaves_after = in_time ? static_cast<Index>(first - op_ends_.begin())
                                     : static_cast<Index>(op_ends_.size()) - 1;
     if (!in_time) stall = arrival - op_ends_.back();
   }

@@ -16,7 +16,7 @@
 // into `begin` being at hand: choose a stage m in between, run on to it and hold what crosses
 // there; reverse [m, end), let go, and reverse [begin, m). Nothing is run before it must be: the
 // way to m, then on to the next boundary chosen within [m, end), and so on to the last stage, is
-// one sweep. It is set off by that stage's first demand of a value that is not there, and leaves
+// one sweep. It starts at that stage's first demand of a value that is not there, and leaves
 // behind the boundaries on its way, what crosses into the stage, and what the stage saves. The
 // first of these sweeps is the forward pass itself, and what it leaves behind is the kept set.
 
@@ -97,7 +97,7 @@ class Schedule {
     made_ = plan_.keep;
   }
 
-  /// Adds the sweep that a demand of `target` sets off, if it does.
+  /// Adds the sweep that a demand of `target` starts, if it does.
   void sweep_to(Index target, const KeptSet& left) {
     Sweep sweep{.target = target};
     for (const Index op : closure_.find(target, made_)) {

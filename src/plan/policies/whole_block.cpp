@@ -31,7 +31,7 @@ constexpr std::size_t kMaxPoints = 4096;
 /// A run of blocks and how it is done.
 struct Run {
   Index begin = 0;
-  Index end = 0;  ///< one behind its last block
+  Index end = 0;  ///< one past its last block
   bool keeps_all = false;
   std::int64_t retained_bytes = 0;
   std::int64_t peak_bytes = 0;  ///< above what earlier runs retain
@@ -153,7 +153,7 @@ class Runs {
 struct Point {
   std::int64_t peak_bytes = 0;
   double replay_seconds = 0;
-  Index run = -1;   ///< the first one; -1 behind the last block
+  Index run = -1;   ///< the first one; -1 past the last block
   Index rest = -1;  ///< of the points where that run ends
 };
 

@@ -186,7 +186,7 @@ LowerBound::Relaxed LowerBound::loads_of(const std::vector<std::uint8_t>& replay
   return relaxed;
 }
 
-/// Solves the relaxation for the present weights and notes the line it proves.
+/// Solves the relaxation for the current weights and notes the line it proves.
 LowerBound::Relaxed LowerBound::relax(double price) {
   const auto num_ops = static_cast<Index>(graph_.ops.size());
   Index num_nodes = num_ops;

@@ -31,7 +31,7 @@
 // with handles is cached; one that later ops of the closure read stays for the last of them; any
 // other is freed at once. Last, the inputs made in this sweep and read for the last time are freed.
 //
-// Joined ops. Where an op that joins the one right before it is replayed behind it, and nothing but
+// Joined ops. Where an op that joins the one right before it is replayed after it, and nothing but
 // itself wants what that has made, which is neither cached nor live, it takes the storage over and
 // needs no bytes above it, as if it wrote in place.
 //

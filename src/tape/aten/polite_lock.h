@@ -9,9 +9,9 @@ namespace gradrecomp::tape {
 // ~~~~~~~~~~~~~~~~~~~~~~~~~~~~~~~~~~
 // In a Python process a replay may run an operator that is written in Python, and freeing memory
 // may free a Python object: both take the interpreter's lock while they hold ours. Another thread
-// may come with the interpreter's lock and ask for ours. So whoever has to wait for one of our
-// locks gives the interpreter's back meanwhile: ours comes first. The interpreter is asked for by
-// name, as nothing here is linked with Python.
+// may come with the interpreter's lock and ask for ours. So a thread that has to wait for one of
+// our locks gives the interpreter's back meanwhile: ours comes first. The interpreter is asked for
+// by name, as nothing here is linked with Python.
 
 /// Gives the interpreter's lock back, if this thread has it, until the scope ends.
 class WithoutInterpreter {

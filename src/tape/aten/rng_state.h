@@ -13,8 +13,8 @@ namespace gradrecomp::tape {
 // Note [ Drawing by turns ]
 // ~~~~~~~~~~~~~~~~~~~~~~~~~
 // Replays set a generator back and then forward again. What another thread draws from it in between
-// would be other numbers than it should, and would be forgotten. So whoever draws for a tape, in
-// the forward pass, in a replay or to verify, holds one lock of the process meanwhile. It comes
+// would be other numbers than it should, and would be forgotten. So a thread that draws for a tape,
+// in the forward pass, in a replay or to verify, holds one lock of the process meanwhile. It comes
 // before the lock of any tape: an op that draws may allocate, which a profiled tape takes its lock
 // to note. A replay that may draw therefore takes it before its tape's.
 

@@ -18,7 +18,7 @@ c10::Stream present_stream_of(c10::Device device);
 /// by then is done. For memory that was allocated on another.
 void note_use(const c10::Storage& storage, const c10::Stream& stream);
 
-/// Makes a stream the present one, ordered after and before the present stream's work.
+/// Makes a stream the current one, ordered after and before the current stream's work.
 class StreamScope {
  public:
   /// None: does nothing, as on devices without streams.

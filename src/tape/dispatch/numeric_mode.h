@@ -42,7 +42,7 @@ struct NumericMode {
 /// as far as LibTorch keeps a choice for the whole process; nothing is touched that is as it was.
 class NumericScope {
  public:
-  /// `present`: NumericMode::present(), which whoever runs many ops need not ask for each.
+  /// `present`: NumericMode::present(), which need not be asked for before each of many ops.
   NumericScope(const NumericMode& mode, const NumericMode& present);
   ~NumericScope();
   NumericScope(const NumericScope&) = delete;

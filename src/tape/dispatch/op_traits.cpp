@@ -54,7 +54,7 @@ bool contains(const std::array<std::string_view, n>& names, std::string_view nam
   return std::find(names.begin(), names.end(), name) != names.end();
 }
 
-// Into memory of their own or in place; variants with `out` are no others to kernels.
+// Into memory of their own or in place; to kernels, variants with `out` are the same.
 Pointwise pointwise_kind(std::string_view name, std::string_view overload) {
   if (name == "aten::relu" || name == "aten::relu_") return Pointwise::relu;
   if (overload != "Tensor" && overload != "Scalar") return Pointwise::no;

@@ -9,7 +9,7 @@
 
 // Note [ Operators of higher order ]
 //
-// torch.cond and while_loop, called or compiled, are no operators of the C++ dispatcher. Python
+// torch.cond and while_loop, called or compiled, are not operators of the C++ dispatcher. Python
 // finds their kernels itself, by the same keys, has none for ours and takes no fallback. But it
 // skips keys in a list that each of these operators copies when it is made. So ours goes into that
 // list and into all copies, by a few lines of Python, as nothing else reaches them. Where a torch

@@ -10,7 +10,7 @@ namespace gradrecomp::tape {
 /// The bytes of a storage in host memory, and their ways there and back.
 ///
 /// On a device with streams both ways run on streams of their own, beside the device's work, from
-/// and to pinned memory; whoever needs their end lets a stream wait for it, not the host. On the
+/// and to pinned memory; where their end is needed, a stream waits for it, not the host. On the
 /// CPU they are plain copies.
 ///
 /// Memory may be used again by the stream that it was allocated on, its home, as soon as it is
@@ -18,9 +18,9 @@ namespace gradrecomp::tape {
 /// told of them.
 class HostCopy {
  public:
-  /// Starts the way there after the present stream's work. `original` must live until leave().
+  /// Starts the way there after the current stream's work. `original` must live until leave().
   HostCopy(const c10::Storage& original, const std::optional<c10::Stream>& home);
-  /// What is under way when the copy dies ends before the memory is used again.
+  /// A transfer that is still running when the copy dies ends before the memory is used again.
   ~HostCopy();
   HostCopy(const HostCopy&) = delete;
   HostCopy& operator=(const HostCopy&) = delete;
@@ -29,7 +29,7 @@ class HostCopy {
   void leave();
   /// A storage like the original, with the same home, on its way back. Usable after arrive().
   c10::Storage bring_back();
-  /// The present stream waits until what bring_back() gave is there.
+  /// The current stream waits until what bring_back() gave is there.
   void arrive() const;
   /// What bring_back() gave may be freed.
   void give_up();

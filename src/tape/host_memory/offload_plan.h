@@ -11,7 +11,7 @@ namespace gradrecomp::tape {
 /// A kept value that is in host memory between its use in forward and its use in backward.
 struct Offload {
   std::int32_t value = -1;
-  std::int32_t leaves_after = -1;  ///< the op behind which it lets go of its device's memory
+  std::int32_t leaves_after = -1;  ///< the op after which it lets go of its device's memory
   std::int32_t returns_at = -1;    ///< the value whose demand starts its way back; -1: its own need
 };
 

@@ -56,7 +56,7 @@ at::Tensor Handle::present_original() const {
   TORCH_CHECK(!may_be_result_, "GradRecomp: a tensor of ", geometry_.sizes(),
               " that came from outside and was written in place in the region was written to since "
               "the forward pass by set_data() or the like, which gave it other memory. Do that "
-              "behind backward, or give the region a clone of it.");
+              "after backward, or give the region a clone of it.");
   return Geometry(tensor).over(tensor.storage());
 }
 

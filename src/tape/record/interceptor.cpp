@@ -20,7 +20,7 @@
 //    ours. What is meant for fake tensors is passed on to the kernel that we found.
 //
 // Both ways give the recorder the same calls, keys and state. A dispatch mode on the key Python
-// would need neither, but is no way: LibTorch calls a mode with all keys above Python excluded,
+// would need neither, but does not work: LibTorch calls a mode with all keys above Python excluded,
 // autocast's among them, and does not say which were before. A kernel that calls operators then
 // computes otherwise than in a plain run, whatever the mode does. And composite operators choose
 // other code where a mode is on.

@@ -145,7 +145,7 @@ bool guards(const Advice& advice, ValueId value) {
 bool agree_so_far(const Advice& one, const Advice& other, const Tape& tape) {
   for (ValueId id = 0; id < static_cast<ValueId>(tape.values().size()); ++id) {
     const Value& value = tape.values()[id];
-    if (value.num_reads == 0 && value.producer < 0) continue;  // the present op is the first
+    if (value.num_reads == 0 && value.producer < 0) continue;  // the current op is the first
     const bool is_read_blindly = value.external && !guards(one, id) && guards(other, id);
     if (is_read_blindly || verdict(one, id) != verdict(other, id)) return false;
   }
@@ -217,7 +217,7 @@ ValueId Recorder::save(const at::Tensor& tensor) {
   look_for_unseen_write(tensor, false);
   const ValueId id = tape_->add_handle(tensor);
   const Value& saved = tape_->values()[id];
-  // Backward reads what it has become by then, which nobody can compare once the program lets go.
+  // Backward reads what it has become by then, which cannot be compared once the program lets go.
   const bool by_factory =
       saved.producer >= 0 && saved.has_print && tape_->ops()[saved.producer].reads.empty();
   if (by_factory && saved.bytes <= Print::kSmallBytes) tape_->make_source(id);
@@ -392,7 +392,7 @@ void Recorder::end(Draft& draft, const torch::jit::Stack* stack) {
   if (observer) observer->op_ends(*tape_, makes_values ? first : -1);
 }
 
-/// Whoever runs a step is not to hear of a kernel of ours that fails, as it may on a card that it
+/// A step must not fail because a kernel of ours does, as it may on a card that it
 /// was not compiled for. The step goes on without.
 std::optional<Part> Recorder::part_of(Draft& draft, c10::ArrayRef<c10::IValue> returned) {
   // Below autograd, and not to be recorded.
@@ -408,7 +408,7 @@ std::optional<Part> Recorder::part_of(Draft& draft, c10::ArrayRef<c10::IValue> r
   }
 }
 
-// A BatchNorm in training, behind the region, updates running statistics without a word to their
+// A BatchNorm in training, after the region, updates running statistics without a word to their
 // version counters. So what one in evaluation read is copied, by an op on the tape whose result is
 // a source: then the planner knows of the copy.
 void Recorder::look_at_statistics(Draft& draft, const torch::jit::Stack& stack) {
@@ -544,7 +544,7 @@ bool Recorder::is_watched(const at::Tensor& tensor) const {
   return !value.external || value.num_reads > 0;
 }
 
-// Modes are asked for at each op, which takes longer than all else here, only while nobody knows
+// Modes are asked for at each op, which takes longer than all else here, only while it is not known
 // whether the region changes them.
 std::shared_ptr<const DispatchState> Recorder::dispatch_state() {
   const bool is_known = advice_.has_one_mode && dispatch_state_ != nullptr;

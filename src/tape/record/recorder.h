@@ -53,7 +53,7 @@ class Recorder {
   static Recorder* current() noexcept;
 
   [[nodiscard]] const std::shared_ptr<Tape>& tape() const { return tape_; }
-  /// True while values are held per window because no plan covers the present op.
+  /// True while values are held per window because no plan covers the current op.
   [[nodiscard]] bool in_window_mode() const { return advice_.keep == nullptr; }
   [[nodiscard]] const std::vector<std::uint64_t>& sequence() const { return sequence_; }
   /// True if the whole recorded sequence is the one the advice was made for, and went by it.
@@ -66,7 +66,7 @@ class Recorder {
   void keep_saved() { keeps_saved_ = true; }
   void begin_stage(std::int32_t stage) { stage_ = stage; }
   [[nodiscard]] std::int64_t window_bytes() const { return window_bytes_; }
-  /// Ends the present window: verifies its ops where asked, then drops what can be dropped.
+  /// Ends the current window: verifies its ops where asked, then drops what can be dropped.
   /// Returns the times of the window's ops, none if not verified.
   std::vector<ReplayTimes> close_window(bool verify);
   [[nodiscard]] OpId window_first_op() const { return window_first_op_; }

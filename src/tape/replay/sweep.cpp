@@ -116,12 +116,12 @@ void Sweep::refuse(ValueId id) const {
   const std::string maker =
       value.producer < 0 ? "" : ", made by " + tape_.ops_[value.producer].handle.schema().name();
   TORCH_CHECK(false, "GradRecomp: a replay needs ", value.bytes, " bytes", maker,
-              ", but they were written to behind the dispatcher, or their memory was given back, "
+              ", but they were written to past the dispatcher, or their memory was given back, "
               "after an op had read them. Call gradrecomp::note_write() before such a write, or "
               "use a plan instead of checkpoint(): the first step of a region finds such writes.");
 }
 
-/// Replays an op and those behind it that join. Returns their number.
+/// Replays an op and those after it that join. Returns their number.
 std::size_t Sweep::execute(std::size_t position) {
   const OpId id = ops_[position];
   const NumericScope mode(tape_.ops_[id].dispatch_state->mode(), present_mode_);
@@ -306,7 +306,7 @@ c10::Storage Sweep::input_from_tape(const Op& op, const Read& read) {
   TORCH_CHECK(storage && static_cast<std::int64_t>(storage.nbytes()) == bytes,
               "GradRecomp: an input of ", op.handle.schema().name(), " had ", bytes,
               " bytes in the forward pass and has ", storage ? storage.nbytes() : 0,
-              " now, but a replay needs them. Give its memory back behind backward, or keep what ",
+              " now, but a replay needs them. Give its memory back after backward, or keep what ",
               op.handle.schema().name(), " makes by Options::selection.");
   return storage;
 }

@@ -41,12 +41,12 @@ class Sweep {
   static at::Tensor run_substitute(const Op& op, const std::vector<at::Tensor>& tensors,
                                    int formula, const Followers& followers);
   at::Tensor substitute(OpId id, int formula, const Followers& followers);
-  /// What so many ops behind `id` do in one pass with its substitute.
+  /// What so many ops after `id` do in one pass with its substitute.
   [[nodiscard]] Followers followers_of(OpId id, int num_joined);
   /// The pass of `count` ops from `first` on, `step` being that of the first.
   [[nodiscard]] PointwisePass pass_of(OpId first, int count, const PointwiseStep& step);
   [[nodiscard]] at::Tensor operand_of(const Op& op, const PointwiseStep& step);
-  /// Makes the result of `id` by its kernel, and those of so many ops behind it that join, in its
+  /// Makes the result of `id` by its kernel, and those of so many ops after it that join, in its
   /// place. Returns the last.
   c10::Storage run_kernels(OpId id, int num_joined);
   /// Turns `made`, the result of the op before `first`, into that of the last of `count` ops.
@@ -58,7 +58,7 @@ class Sweep {
   std::vector<OpId> ops_;
   const NumericMode present_mode_ = NumericMode::present();
   std::vector<ValueId> visited_;
-  std::vector<std::pair<ValueId, c10::Storage>> written_;  // storages the present op writes
+  std::vector<std::pair<ValueId, c10::Storage>> written_;  // storages the current op writes
 
  private:
   void visit(ValueId id, std::vector<ValueId>& pending);

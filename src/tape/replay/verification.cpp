@@ -43,7 +43,7 @@ bool same_bits_shown(const c10::Storage& original, const at::Tensor& again) {
 }
 
 /// What backward gets and does not read whole: seeds that attention without dropout leaves unset,
-/// workspaces with gaps. That it differs is no fault of anybody's.
+/// workspaces with gaps. That it differs is nobody's fault.
 bool is_scratch(const Op& op, const Value& value) {
   constexpr std::int64_t kMostSeedBytes = 64;
   static const std::unordered_set<std::string_view> with_workspaces = {
@@ -274,7 +274,7 @@ bool Verification::fits_pattern(Op& op, int formula, int phase) {
     stack[read.argument] = tensors.back();
   }
   run_call(op, stack);
-  // Reads of no argument are what the call returned behind the result, in order.
+  // Reads of no argument are what the call returned after the result, in order.
   for (std::size_t i = 1; tensors.size() < op.reads.size(); ++i) {
     tensors.push_back(stack[i].toTensor());
   }
@@ -337,7 +337,7 @@ bool Verification::step_fits_pattern(Op& op, PointwiseStep step, int formula) {
   return same_bits(stack.front().toTensor().storage(), pass.run(x.storage()));
 }
 
-/// Has kernels do the ops behind `id` too, for comparison when they have run one by one.
+/// Has kernels do the ops after `id` too, for comparison when they have run one by one.
 void Verification::begin_trial(OpId id, OpId last, double seconds) {
   const int count = count_candidates(id, last);
   if (count == 0) return;
@@ -356,7 +356,7 @@ void Verification::begin_trial(OpId id, OpId last, double seconds) {
   }
 }
 
-/// The ops right behind `id` that join, one after the other, and read nothing that is yet to come.
+/// The ops right after `id` that join, one after the other, and read nothing that is yet to come.
 int Verification::count_candidates(OpId id, OpId last) {
   int count = 0;
   for (OpId next = id + 1; next < last; ++next, ++count) {
@@ -409,7 +409,7 @@ void Verification::look_at(const Op& op, ValueId id, const c10::Storage& again,
              "these is nondeterministic, or something outside the dispatcher wrote to its output.");
 }
 
-// The op itself and, where its inputs had died and so could not be compared, the ops behind them.
+// The op itself and, where its inputs had died and so could not be compared, the ops before them.
 std::string Verification::suspects_of(const Op& op, int depth) const {
   std::string names = op.handle.schema().name();
   for_each_input(op, [&](ValueId input) {

@@ -22,7 +22,7 @@ class Verification final : private Sweep {
  private:
   /// What kernels made of an op and those that join it, until the ops have made it one by one.
   struct Trial {
-    OpId first = -1;  ///< -1: none is under way
+    OpId first = -1;  ///< -1: no trial is running
     OpId last = -1;
     c10::Storage by_kernels;
     c10::Storage by_ops;
@@ -55,7 +55,7 @@ class Verification final : private Sweep {
 
   bool finds_kernels_;
   Trial trial_;
-  c10::Storage last_made_;  ///< by the present op
+  c10::Storage last_made_;  ///< by the current op
   int likely_formula_ = 0;  ///< the last that gave equal bits
 };
 

@@ -24,7 +24,7 @@
 // ops join; see Note [ Joined ops ] in pointwise_step.cpp.
 //
 // Indices of max pooling and masks of dropout have packed forms, an eighth of their size. The call
-// is put on the tape as if it had made the packed form, and an op behind it the output from that:
+// is put on the tape as if it had made the packed form, and an op after it the output from that:
 //   the call         x                          -> result, packed form
 //   the unpacking    packed form                -> indices or mask
 // So keeping the packed form is one more choice of the planner, like keeping any value that

@@ -8,7 +8,7 @@
 
 namespace gradrecomp::tape {
 
-/// An op that a call is taken apart into, to be put right behind the rest of it.
+/// An op that a call is taken apart into, to be put right after the rest of it.
 struct Part {
   Op op;
   at::Tensor made;  ///< for it, by us; to be held until the part is on the tape

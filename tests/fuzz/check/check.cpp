@@ -9,14 +9,14 @@
 #include <mutex>
 #include <utility>
 
+#include "fuzz/check/outcome.h"
+#include "fuzz/program/inner_regions.h"
+#include "fuzz/program/random_plan.h"
 #include "fuzz/world/device.h"
 #include "fuzz/world/dice.h"
 #include "fuzz/world/fresh_memory.h"
 #include "gradrecomp/region.h"
 #include "tape/record/recorder.h"
-#include "fuzz/program/inner_regions.h"
-#include "fuzz/check/outcome.h"
-#include "fuzz/program/random_plan.h"
 
 namespace gradrecomp::fuzzing {
 namespace {
@@ -69,7 +69,7 @@ Wrapping between_open_and_close(Region& region) {
 bool is_refusal(const std::string& text) {
   static const std::vector<std::string> refusals = {
       "GradRecomp needs it to rematerialize", "was written to since the forward pass",
-      "were written to behind the dispatcher", "in the forward pass and has"};
+      "were written to past the dispatcher", "in the forward pass and has"};
   return std::ranges::any_of(refusals, [&](const std::string& refusal) {
     return text.find(refusal) != std::string::npos;
   });
@@ -176,7 +176,7 @@ class Checker {
     compare("taped", plain_, run_taped());
   }
 
-  // A region that read memory which the program overwrites behind it, before backward, says so
+  // A region that read memory which the program overwrites after it, before backward, says so
   // instead of guessing. Only a region around the write would have seen it.
   void compare_where_refusable(const std::string& name, const Outcome& expected,
                                const Outcome& actual) {

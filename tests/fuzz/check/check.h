@@ -4,8 +4,8 @@
 #include <string>
 #include <vector>
 
-#include "gradrecomp/options.h"
 #include "fuzz/program/program.h"
+#include "gradrecomp/options.h"
 
 namespace gradrecomp::fuzzing {
 

@@ -4,12 +4,12 @@
 #include <deque>
 #include <memory>
 
+#include "fuzz/program/machine.h"
 #include "fuzz/world/autocast_scope.h"
 #include "fuzz/world/device.h"
 #include "fuzz/world/error_text.h"
-#include "gradrecomp/memory_meter.h"
-#include "fuzz/program/machine.h"
 #include "fuzz/world/threads.h"
+#include "gradrecomp/memory_meter.h"
 
 namespace gradrecomp::fuzzing {
 namespace {

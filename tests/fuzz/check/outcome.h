@@ -28,7 +28,7 @@ struct Outcome {
   std::int64_t leaked_bytes = 0;         ///< live bytes after all tensors of the run are gone
   std::int64_t measured_peak_bytes = 0;  ///< of body, loss and backward
   bool has_inner = false;                ///< checkpoints or regions inside the program
-  bool uses_streams = false;             ///< other than the present one
+  bool uses_streams = false;             ///< other than the current one
   bool replays_in_backward = false;      ///< by tapes made in backward, of which no plan knows
   bool draws = false;                    ///< from the default generator
   bool casts = false;                    ///< automatically, inside the program

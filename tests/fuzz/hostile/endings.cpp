@@ -1,7 +1,7 @@
 #include <algorithm>
 
-#include "fuzz/world/dice.h"
 #include "fuzz/program/ending.h"
+#include "fuzz/world/dice.h"
 #include "fuzz/world/raw_write.h"
 
 namespace gradrecomp::fuzzing {

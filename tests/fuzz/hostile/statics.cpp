@@ -4,9 +4,9 @@
 #include <exception>
 #include <thread>
 
+#include "fuzz/program/machine.h"
 #include "fuzz/world/autocast_scope.h"
 #include "gradrecomp/region.h"
-#include "fuzz/program/machine.h"
 
 namespace gradrecomp::fuzzing {
 namespace {

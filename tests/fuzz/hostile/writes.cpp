@@ -1,9 +1,9 @@
 #include <cstring>
 
-#include "gradrecomp/region.h"
 #include "fuzz/hostile/operations.h"
 #include "fuzz/program/machine.h"
 #include "fuzz/world/raw_write.h"
+#include "gradrecomp/region.h"
 
 namespace gradrecomp::fuzzing {
 namespace {

@@ -1,7 +1,7 @@
 #include <cmath>
 
-#include "fuzz/program/machine.h"
 #include "fuzz/operations/operations.h"
+#include "fuzz/program/machine.h"
 
 namespace gradrecomp::fuzzing {
 namespace {

@@ -1,5 +1,5 @@
-#include "fuzz/program/machine.h"
 #include "fuzz/operations/operations.h"
+#include "fuzz/program/machine.h"
 
 namespace gradrecomp::fuzzing {
 namespace {

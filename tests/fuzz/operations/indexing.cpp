@@ -1,8 +1,8 @@
 #include <algorithm>
 
-#include "fuzz/world/device.h"
-#include "fuzz/program/machine.h"
 #include "fuzz/operations/operations.h"
+#include "fuzz/program/machine.h"
+#include "fuzz/world/device.h"
 
 namespace gradrecomp::fuzzing {
 namespace {

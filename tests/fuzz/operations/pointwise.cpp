@@ -1,9 +1,9 @@
 #include <array>
 #include <utility>
 
-#include "fuzz/world/device.h"
-#include "fuzz/program/machine.h"
 #include "fuzz/operations/operations.h"
+#include "fuzz/program/machine.h"
+#include "fuzz/world/device.h"
 
 namespace gradrecomp::fuzzing {
 namespace {

@@ -1,6 +1,6 @@
-#include "fuzz/world/device.h"
-#include "fuzz/program/machine.h"
 #include "fuzz/operations/operations.h"
+#include "fuzz/program/machine.h"
+#include "fuzz/world/device.h"
 
 namespace gradrecomp::fuzzing {
 namespace {

@@ -1,8 +1,8 @@
+#include "fuzz/operations/operations.h"
+#include "fuzz/program/machine.h"
 #include "fuzz/world/autocast_scope.h"
 #include "gradrecomp/checkpoint.h"
 #include "gradrecomp/region.h"
-#include "fuzz/program/machine.h"
-#include "fuzz/operations/operations.h"
 
 namespace gradrecomp::fuzzing {
 namespace {

@@ -1,8 +1,8 @@
 #include <algorithm>
 #include <numeric>
 
-#include "fuzz/program/machine.h"
 #include "fuzz/operations/operations.h"
+#include "fuzz/program/machine.h"
 
 namespace gradrecomp::fuzzing {
 namespace {

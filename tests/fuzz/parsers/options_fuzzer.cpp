@@ -13,7 +13,7 @@ using namespace gradrecomp;
 
 namespace {
 
-// A convolution and a norm behind it, for patterns to match.
+// A convolution and a norm after it, for patterns to match.
 plan::Graph small_graph() {
   plan::Graph graph;
   graph.stages = {{"stem"}, {"head.0"}};

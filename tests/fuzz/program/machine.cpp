@@ -4,10 +4,10 @@
 #include <sstream>
 #include <utility>
 
+#include "fuzz/program/inner_regions.h"
 #include "fuzz/world/device.h"
 #include "fuzz/world/error_text.h"
 #include "gradrecomp/checkpoint.h"
-#include "fuzz/program/inner_regions.h"
 
 namespace gradrecomp::fuzzing {
 namespace {

@@ -8,8 +8,8 @@
 #include <unordered_set>
 #include <vector>
 
-#include "fuzz/world/dice.h"
 #include "fuzz/program/program.h"
+#include "fuzz/world/dice.h"
 #include "fuzz/world/world.h"
 
 namespace gradrecomp::fuzzing {

@@ -4,11 +4,11 @@
 
 #include <sstream>
 
+#include "fuzz/hostile/operations.h"
+#include "fuzz/operations/operations.h"
+#include "fuzz/program/machine.h"
 #include "fuzz/world/autocast_scope.h"
 #include "fuzz/world/device.h"
-#include "fuzz/hostile/operations.h"
-#include "fuzz/program/machine.h"
-#include "fuzz/operations/operations.h"
 
 namespace gradrecomp::fuzzing {
 namespace {

@@ -37,7 +37,7 @@ struct Program {
   bool careless = false;                  ///< writes in place where autograd may object
   bool throws = false;                    ///< ends with an error instead of outputs
   Precision precision = Precision::full;  ///< of the autocast scope it runs in
-  bool casts_backward = false;            ///< that scope ends behind backward
+  bool casts_backward = false;            ///< that scope ends after backward
   bool hostile = false;                   ///< may do what no dispatcher sees
   bool operator==(const Program&) const = default;
 };

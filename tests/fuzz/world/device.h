@@ -32,8 +32,8 @@ class DeviceSchedule {
   std::unique_ptr<Scopes> scopes_;
 };
 
-/// Makes one of two streams of the device the present one in its scope. It begins behind what the
-/// present one has been given, which goes on behind it. On the CPU it does nothing.
+/// Makes one of two streams of the device the current one in its scope. It begins after what the
+/// present one has been given, which goes on after it. On the CPU it does nothing.
 class SideStream {
  public:
   explicit SideStream(std::int64_t which);
@@ -41,9 +41,9 @@ class SideStream {
   SideStream(const SideStream&) = delete;
   SideStream& operator=(const SideStream&) = delete;
 
-  /// The stream reads a tensor of the present one.
+  /// The stream reads a tensor of the current one.
   void reads(const torch::Tensor& tensor) const;
-  /// The present stream reads a tensor of this one.
+  /// The current stream reads a tensor of this one.
   void gives(const torch::Tensor& tensor) const;
 
  private:

@@ -59,7 +59,7 @@ World::World(std::uint64_t seed, const Variant& variant)
 void World::give_gradients(std::uint64_t seed) {
   Dice dice(seed);
   for (auto& leaf : leaves) {
-    // A region knows nothing of leaves behind its inputs.
+    // A region does not know the leaves that its inputs come from.
     const bool is_behind =
         leaf.name.starts_with("input") &&
         std::ranges::none_of(inputs, [&](const auto& input) { return input.is_same(leaf.tensor); });

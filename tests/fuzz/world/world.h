@@ -58,7 +58,7 @@ class World {
   InnerRegions* inner_regions = nullptr;
   bool has_inner = false;            ///< the program met one of them
   bool casts = false;                ///< automatically, inside
-  bool uses_streams = false;         ///< other than the present one
+  bool uses_streams = false;         ///< other than the current one
   bool replays_in_backward = false;  ///< by tapes made in backward, of which no plan knows
 
   // --- of hostile programs ---

@@ -69,7 +69,7 @@ cudaError_t cudaFree(void* memory) {
   const auto [pages, num_bytes] = allocation;
   ASAN_UNPOISON_MEMORY_REGION(pages.begin, pages.end - pages.begin);
   EXPECT_TRUE(is_unwritten(pages.begin, data)) << "a kernel wrote before its memory";
-  EXPECT_TRUE(is_unwritten(data + num_bytes, pages.end)) << "a kernel wrote behind its memory";
+  EXPECT_TRUE(is_unwritten(data + num_bytes, pages.end)) << "a kernel wrote past its memory";
   munmap(pages.begin - page_size(),
          static_cast<std::size_t>(pages.end - pages.begin) + 2 * page_size());
   allocations().erase(found);

@@ -114,7 +114,7 @@ class DeviceCall {
     });
   }
 
-  /// Queues the call behind look() and puts its results on the stack.
+  /// Queues the call after look() and puts its results on the stack.
   void submit(const HostCall& call) {
     resize_written();
     const Arguments arguments(stack_, num_arguments_);
