@@ -253,8 +253,14 @@ Session::Known Session::find(const Sequence& sequence) const {
 }
 
 // A sequence is profiled again where another was expected.
-bool Session::adds_nothing(const Known& before, const plan::Graph& graph) const {
-  return before && before->plan && options_.verify != Verify::every_n_steps &&
+bool Session::adds_nothing(const Known& before, const Profiled& profiled,
+                           const plan::Graph& graph) const {
+  if (!before || !before->plan || options_.verify == Verify::every_n_steps) return false;
+  const auto is_same = [](const tape::Variant& a, const tape::Variant& b) {
+    return a.formula == b.formula && a.joins == b.joins;
+  };
+  return (profiled.has_one_mode || !before->advice.has_one_mode) &&
+         std::ranges::equal(*before->advice.variants, profiled.variants, is_same) &&
          std::ranges::equal(before->graph->values, graph.values, {}, &plan::Value::must_keep,
                             &plan::Value::must_keep);
 }
@@ -265,7 +271,7 @@ void Session::learn(const Profiled& profiled, plan::Graph graph) {
     if (profiled.was_short_of_memory && ++num_short_profiles_ < kMostShortProfiles) return;
     schedule_.profiled(profiled.sequence.back());
     const Known before = find(profiled.sequence);
-    if (adds_nothing(before, graph)) return activate(before);
+    if (adds_nothing(before, profiled, graph)) return activate(before);
   }
   if (const std::string why = why_not_plannable(graph); !why.empty()) {
     if (!warned_of_safe_.exchange(true)) {

@@ -105,7 +105,8 @@ class Session {
   void plan_for(KnownSequence& known);
   void note_order(std::uint64_t signature);
   void warn_if_never_planned(const StepReport& step);
-  [[nodiscard]] bool adds_nothing(const Known& before, const plan::Graph& graph) const;
+  [[nodiscard]] bool adds_nothing(const Known& before, const Profiled& profiled,
+                                  const plan::Graph& graph) const;
   [[nodiscard]] plan::Plan make_plan(const plan::Graph& graph, c10::Device device);
   [[nodiscard]] plan::Plan plan_with_selection(const plan::Graph& graph, plan::Request request);
   [[nodiscard]] bool fits(const plan::Plan& given, const plan::Graph& graph);

@@ -31,6 +31,10 @@ thread_local Recorder* current_recorder = nullptr;
 constexpr std::uint64_t kPackedSomething = 1;
 // And such as make something that cannot be made again in this mode of the device.
 constexpr std::uint64_t kFickle = 2;
+// And such as have ops made of parts of calls, by which later ops are counted.
+constexpr std::uint64_t kPart = 3;
+// And such as read borrowed memory, from which nothing is made again.
+constexpr std::uint64_t kBorrowed = 4;
 
 std::uint64_t mix(std::uint64_t hash, std::uint64_t item) {
   hash ^= item + 0x9e3779b97f4a7c15u + (hash << 6) + (hash >> 2);
@@ -384,7 +388,7 @@ void Recorder::end(Draft& draft, const torch::jit::Stack* stack) {
   std::optional<Part> part;
   if (takes_apart_ && stack != nullptr) {
     part = part_of(draft, torch::jit::last(*stack, draft.traits.num_returns));
-    if (part && part->made.defined()) hash_ = mix(hash_, kPackedSomething);
+    if (part) hash_ = mix(hash_, part->made.defined() ? kPackedSomething : kPart);
   }
   if (makes_values) finish(std::move(draft.op));
   if (part) finish(std::move(part->op));
@@ -577,6 +581,7 @@ void Recorder::foresee(const Draft& draft) {
                            static_cast<std::uint64_t>(read.geometry.scalar_type()));
     for (const auto size : read.geometry.sizes()) hash_ = mix(hash_, size);
     for (const auto stride : read.geometry.strides()) hash_ = mix(hash_, stride);
+    if (tape_->values()[read.value].borrowed) hash_ = mix(hash_, kBorrowed);
   }
   sequence_.push_back(hash_);
   const std::size_t call = sequence_.size() - 1;

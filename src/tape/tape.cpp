@@ -316,6 +316,7 @@ void Tape::close_window(ValueId first, bool keeps_saved) {
 
 void Tape::seal() {
   const auto guard = lock();
+  for (ValueId id = 0; id < static_cast<ValueId>(values_.size()); ++id) distrust_if_written(id);
   for (Value& value : values_) {
     if (value.version_counter.enabled() && value.owner.use_count() > 0) {
       value.sealed_version = version_of(value);
@@ -328,6 +329,20 @@ void Tape::seal() {
   contents_->forget_looks();
   sealed_ = true;
   if (observer_) observer_->sealed(*this);
+}
+
+// Nobody has looked at `id` since it was last read. What its memory contains now is not what was
+// read, so replays must not read it; handles still do, as in plain training.
+void Tape::distrust_if_written(ValueId id) {
+  Value& value = values_[id];
+  const bool is_content = value.overwritten_by < 0 && value.owner.use_count() > 0;
+  if (!is_content || value.num_reads == 0 || !value.version_counter.enabled()) return;
+  if (value.uninitialized && !value.must_keep) return;
+  const auto due = static_cast<std::uint32_t>(value.num_due_bumps);
+  if (version_of(value) <= value.seen_version + due) return;
+  if (value.hold == Hold::source) return lose(id);
+  let_go(id);
+  value.stale = true;
 }
 
 void Tape::count_wanted() {
@@ -452,6 +467,7 @@ void Tape::look_for_stale(ValueId id) {
   Value& value = values_[id];
   const bool has_another = value.hold == Hold::none || value.hold == Hold::offloaded;
   if (!has_another || !value.has_print) return;
+  if (!sealed_) contents_->forget_looks();  // as in check_content()
   const auto storage = live_storage(id);
   if (storage && !contents_->fits_at_first_look(id, storage)) value.stale = true;
 }
@@ -460,6 +476,8 @@ void Tape::asked_by(int graph_task) {
   const auto guard = lock();
   if (graph_task < 0 || graph_task == last_graph_task_) return;
   last_graph_task_ = graph_task;
+  contents_
+      ->forget_looks();  // the program may have written since the last pass, which may have thrown
   if (backward_begins_) backward_begins_(*this);
 }
 

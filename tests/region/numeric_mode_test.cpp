@@ -163,6 +163,28 @@ TEST(NumericModes, ChangesInsideTheRegionAreFollowed) {
   });
 }
 
+// A step of another sequence has the first one profiled again, which then meets two modes.
+TEST(NumericModes, AreFollowedWhereASecondProfileMeetsTheFirstChange) {
+  expect_same_or_error_in_every_mode(
+      [](const RunPart& run) {
+        Tensors gradients;
+        for (int step = 0; step < 6; ++step) {
+          const auto x = torch::randn({8}).requires_grad_();
+          const auto y = run([&] {
+            at::Tensor h = x.exp();
+            if (step >= 2) at::globalContext().setUserEnabledMkldnn(false);
+            h = by_mode(h).sin();
+            if (step >= 2) at::globalContext().setUserEnabledMkldnn(true);
+            return step == 1 ? h.mean() : h.sum();
+          });
+          y.backward();
+          gradients.push_back(x.grad());
+        }
+        return gradients;
+      },
+      "was changed inside the region");
+}
+
 // To ask at each op would cost more than recording it, so where the first step saw no change, later
 // ones look at their ends.
 TEST(NumericModes, AFirstChangeInAPlannedStepIsRefusedAndTheNextStepIsRight) {

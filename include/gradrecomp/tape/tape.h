@@ -258,6 +258,7 @@ class GRADRECOMP_API Tape : public std::enable_shared_from_this<Tape> {
   void show_as(ValueId id, const c10::Storage& storage);
   void bring_back(ValueId id);
   void bring_back_at(ValueId demanded);
+  void distrust_if_written(ValueId id);
   void count_wanted();
   void stop_wanting(ValueId id);
   void check_unmodified(ValueId id, const Op& reader) const;
