@@ -8,6 +8,7 @@
 #include <c10/util/FunctionRef.h>
 
 #include <algorithm>
+#include <set>
 
 #include "engine.h"
 #include "fickle.h"
@@ -363,6 +364,7 @@ void Recorder::record_call(const c10::OperatorHandle& op, c10::DispatchKeySet ke
   read_arguments(draft, *stack);
   look_at_device(draft);
   foresee(draft);
+  guard_externals(draft);
   Observer* observer = tape_->observer();
   if (observer) observer->op_begins(*tape_);
   prepare_writes(draft);
@@ -527,11 +529,33 @@ void Recorder::read_tensor(Draft& draft, const at::Tensor& tensor, std::int16_t 
   draft.writes_external |= written && external;
   draft.is_constant = draft.is_constant && !needs_gradient(tensor);
   draft.reads_lent_memory |= tape_->may_vanish(read.value);
-  if (external && !constant && !written) guard_external(read.value, read.geometry);
 }
 
-void Recorder::guard_external(ValueId value, const Geometry& geometry) {
-  if (guards(advice_, value)) tape_->print_source(value, geometry);
+void Recorder::guard_externals(const Draft& draft) {
+  for (const Read& read : draft.op.reads) {
+    if (read.written || !tape_->values()[read.value].external) continue;
+    if (guards(advice_, read.value)) {
+      tape_->print_source(read.value, read.geometry);
+    } else {
+      tape_->note_blind_read(read.value);
+    }
+  }
+}
+
+// Whatever this step or the next saves for backward, a replay of what is kept is never needed.
+std::vector<ValueId> Recorder::values_to_guard() const {
+  const auto is_dropped = [&](const Result& result) {
+    const std::uint8_t said = verdict(advice_, result.value);
+    return said == kDrop || (said == kKeep && tape_->values()[result.value].overwritten_by >= 0);
+  };
+  std::set<ValueId> values;
+  for (const Op& op : tape_->ops()) {
+    if (std::ranges::none_of(op.results, is_dropped)) continue;
+    for (const Read& read : op.reads) {
+      if (tape_->values()[read.value].external) values.insert(read.value);
+    }
+  }
+  return {values.begin(), values.end()};
 }
 
 bool Recorder::is_external(const at::Tensor& tensor) const {
@@ -587,13 +611,13 @@ void Recorder::foresee(const Draft& draft) {
   const std::size_t call = sequence_.size() - 1;
   const bool planned = advice_.sequence != nullptr;
   if (planned && (call >= advice_.sequence->size() || (*advice_.sequence)[call] != hash_)) {
-    leave_plan(draft, call);
+    leave_plan(call);
   }
 }
 
 // Up to here values were dropped, and contents passed over, as the plan that is left allowed. For
 // what comes now that may not do, so whatever the program still holds is kept.
-void Recorder::leave_plan(const Draft& draft, std::size_t call) {
+void Recorder::leave_plan(std::size_t call) {
   check_mode();
   const Advice left = std::exchange(advice_, diverged_ ? diverged_(call, hash_) : Advice{});
   tape_->follow(advice_.sweeps, advice_.offloads);
@@ -602,9 +626,6 @@ void Recorder::leave_plan(const Draft& draft, std::size_t call) {
   if (!agree_so_far(left, advice_, *tape_)) {
     tape_->close_window(0, keeps_saved_);
     mixes_plans_ = true;
-  }
-  for (const Read& read : draft.op.reads) {
-    if (!read.written) guard_external(read.value, read.geometry);
   }
 }
 

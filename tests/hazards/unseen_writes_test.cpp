@@ -610,6 +610,25 @@ TEST(VersionedWrite, H17OfAnotherThreadIsFound) {
   }));
 }
 
+// A backward pass in the region comes before the recorder has looked again.
+TEST(VersionedWrite, H17OfAnotherThreadBeforeABackwardInTheRegionIsPlainsOrAnError) {
+  auto weight = (torch::randn({8, 8}) * 0.3).requires_grad_();
+  Region region({.policy = "drop_all",
+                 .verify = Verify::never,
+                 .guard = Guard::off,
+                 .window_bytes = 600});
+  auto x = torch::randn({8, 8});
+  EXPECT_THAT(message_of([&] {
+                region.run([&] {
+                  const auto h = weight.mm(weight).tanh() * x.exp();
+                  const auto sum = h.sin().sum();  // where the first window closes
+                  std::async(std::launch::async, [&] { x.add_(1); }).get();
+                  return torch::autograd::grad({sum}, {weight})[0];
+                });
+              }),
+              HasSubstr("modified by an inplace operation"));
+}
+
 TEST(NotedWrite, H4MakesRawWritesExact) {
   for (const bool before : {true, false}) {
     expect_same_in_every_mode(steps_of(8, [&](Layers& layers, const at::Tensor& x, int step) {

@@ -3,6 +3,7 @@
 #include "gradrecomp/tape/numeric_mode.h"
 
 #include <ATen/Parallel.h>
+#include <c10/util/ScopeExit.h>
 #include <gmock/gmock.h>
 #include <torch/torch.h>
 
@@ -219,6 +220,31 @@ TEST(NumericModes, AFirstChangeInAPlannedStepIsRefusedAndTheNextStepIsRight) {
   back();
   EXPECT_TRUE(region.last_step().followed_plan);
   EXPECT_TRUE(same_bits(expected, x.grad()));
+}
+
+TEST(NumericModes, AreFollowedBeforeABackwardInThePlannedRegion) {
+  expect_same_or_error_in_every_mode(
+      [](const RunPart& run) {
+        Tensors gradients;
+        for (int step = 0; step < 6; ++step) {
+          const auto x = torch::randn({8}).requires_grad_();
+          at::Tensor inner = torch::zeros({});
+          const auto y = run([&] {
+            const at::Tensor sum = by_mode(x.exp()).sin().sum();
+            if (step < 3) return sum + x.sum();
+            const auto takes_back = c10::make_scope_exit(
+                [] { at::globalContext().setUserEnabledMkldnn(true); });
+            at::globalContext().setUserEnabledMkldnn(false);
+            inner = torch::autograd::grad({sum}, {x})[0];
+            return x.sum();
+          });
+          (y + inner.sum()).backward();
+          gradients.push_back(x.grad());
+          gradients.push_back(inner);
+        }
+        return gradients;
+      },
+      "was changed inside the region");
 }
 
 TEST(NumericModes, WhatAPrecisionInheritsItStillInherits) {

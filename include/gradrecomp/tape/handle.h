@@ -30,6 +30,8 @@ class GRADRECOMP_API Handle final : public torch::autograd::SavedVariableHooks {
  private:
   void check_version() const;
   [[nodiscard]] at::Tensor present_original() const;
+  [[nodiscard]] at::Tensor rematerialize() const;
+  void share_version(const at::Tensor& unpacked) const;
 
   std::shared_ptr<Tape> tape_;
   ValueId value_ = -1;
