@@ -140,7 +140,7 @@ tape::Advice Session::begin_step(bool may_profile) {
   ++num_steps_;
   if (profile && may_profile) return {};
   if (auto next = expected()) activate(std::move(next));
-  return active_ ? active_->advice : tape::Advice{};
+  return active_ ? advice_of(*active_) : tape::Advice{};
 }
 
 tape::Advice Session::leave_plan(std::size_t call, std::uint64_t hash) {
@@ -150,7 +150,7 @@ tape::Advice Session::leave_plan(std::size_t call, std::uint64_t hash) {
     // The hash runs over all calls so far, so equal hashes mean equal beginnings.
     if (call < sequence.size() && sequence[call] == hash) {
       activate(known);
-      return active_->advice;
+      return advice_of(*active_);
     }
   }
   return {};
@@ -218,24 +218,25 @@ bool Session::wants_guarded(const Sequence& sequence) const {
   return known && !known->advice.guarded;
 }
 
-void Session::note_guarded(const Sequence& sequence, std::vector<tape::ValueId> values) {
-  auto guarded = std::make_shared<const std::vector<tape::ValueId>>(std::move(values));
-  change_advice(sequence, [&](tape::Advice& advice) { advice.guarded = std::move(guarded); });
-}
-
-void Session::note_modes(const Sequence& sequence) {
-  change_advice(sequence, [](tape::Advice& advice) { advice.has_one_mode = false; });
-}
-
 // Recorders share what they follow, so a changed copy takes its place.
-void Session::change_advice(const Sequence& sequence,
-                            const std::function<void(tape::Advice&)>& change) {
+void Session::note_guarded(const Sequence& sequence, std::vector<tape::ValueId> values) {
   const std::lock_guard lock(mutex_);
   const Known known = find(sequence);
   if (!known) return;
   auto changed = std::make_shared<KnownSequence>(*known);
-  change(changed->advice);
+  changed->advice.guarded = std::make_shared<const std::vector<tape::ValueId>>(std::move(values));
   replace(known, std::move(changed));
+}
+
+void Session::look_at_modes() {
+  const std::lock_guard lock(mutex_);
+  looks_at_modes_ = true;
+}
+
+tape::Advice Session::advice_of(const KnownSequence& known) const {
+  tape::Advice advice = known.advice;
+  advice.has_one_mode = advice.has_one_mode && !looks_at_modes_;
+  return advice;
 }
 
 void Session::replayed(const tape::Tape& tape) {
@@ -253,8 +254,14 @@ Session::Known Session::find(const Sequence& sequence) const {
 }
 
 // A sequence is profiled again where another was expected.
-bool Session::adds_nothing(const Known& before, const plan::Graph& graph) const {
-  return before && before->plan && options_.verify != Verify::every_n_steps &&
+bool Session::adds_nothing(const Known& before, const Profiled& profiled,
+                           const plan::Graph& graph) const {
+  if (!before || !before->plan || options_.verify == Verify::every_n_steps) return false;
+  const auto is_same = [](const tape::Variant& a, const tape::Variant& b) {
+    return a.formula == b.formula && a.joins == b.joins;
+  };
+  return (profiled.has_one_mode || !before->advice.has_one_mode) &&
+         std::ranges::equal(*before->advice.variants, profiled.variants, is_same) &&
          std::ranges::equal(before->graph->values, graph.values, {}, &plan::Value::must_keep,
                             &plan::Value::must_keep);
 }
@@ -265,7 +272,7 @@ void Session::learn(const Profiled& profiled, plan::Graph graph) {
     if (profiled.was_short_of_memory && ++num_short_profiles_ < kMostShortProfiles) return;
     schedule_.profiled(profiled.sequence.back());
     const Known before = find(profiled.sequence);
-    if (adds_nothing(before, graph)) return activate(before);
+    if (adds_nothing(before, profiled, graph)) return activate(before);
   }
   if (const std::string why = why_not_plannable(graph); !why.empty()) {
     if (!warned_of_safe_.exchange(true)) {

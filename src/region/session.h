@@ -72,8 +72,9 @@ class Session {
   /// Whether it is still unknown which values of the sequence replays depend on.
   [[nodiscard]] bool wants_guarded(const Sequence& sequence) const;
   void note_guarded(const Sequence& sequence, std::vector<tape::ValueId> values);
-  /// Notes that ops of the sequence do not all run in one NumericMode after all.
-  void note_modes(const Sequence& sequence);
+  /// Notes that a step changed its NumericMode where it was not expected to. Later steps look at
+  /// each op.
+  void look_at_modes();
   /// Notes what a backward pass replayed.
   void replayed(const tape::Tape& tape);
   /// Plans for a profiled sequence.
@@ -97,15 +98,16 @@ class Session {
   [[nodiscard]] Known find(const Sequence& sequence) const;
   [[nodiscard]] Known expected() const;
   [[nodiscard]] std::uint64_t context() const;
+  [[nodiscard]] tape::Advice advice_of(const KnownSequence& known) const;
   void activate(Known known);
   void replace(const Known& known, Known by);
-  void change_advice(const Sequence& sequence, const std::function<void(tape::Advice&)>& change);
   void remember(Known known);
   void forget_plans();
   void plan_for(KnownSequence& known);
   void note_order(std::uint64_t signature);
   void warn_if_never_planned(const StepReport& step);
-  [[nodiscard]] bool adds_nothing(const Known& before, const plan::Graph& graph) const;
+  [[nodiscard]] bool adds_nothing(const Known& before, const Profiled& profiled,
+                                  const plan::Graph& graph) const;
   [[nodiscard]] plan::Plan make_plan(const plan::Graph& graph, c10::Device device);
   [[nodiscard]] plan::Plan plan_with_selection(const plan::Graph& graph, plan::Request request);
   [[nodiscard]] bool fits(const plan::Plan& given, const plan::Graph& graph);
@@ -126,6 +128,7 @@ class Session {
   std::unordered_map<std::uint64_t, int> never_asked_;  // times, by signature
   std::uint64_t last_signature_ = 0;
   std::uint64_t signature_before_ = 0;
+  bool looks_at_modes_ = false;
   std::int64_t num_steps_ = 0;
   std::int64_t num_unplanned_in_row_ = 0;
   int num_short_profiles_ = 0;

@@ -61,7 +61,9 @@ Step::Step(std::shared_ptr<Session> session)
 }
 
 Step::~Step() {
-  if (current_step == this) current_step = nullptr;
+  if (current_step != this) return;
+  current_step = nullptr;
+  note_modes();
 }
 
 Step* Step::current() noexcept { return current_step; }
@@ -120,6 +122,9 @@ void Step::close() {
   if (recorder_->in_window_mode()) close_window();
   const Session::Sequence sequence = recorder_->sequence();
   const bool planned = recorder_->follows_plan_to_the_end();
+  if (planned && session_->wants_guarded(sequence)) {
+    session_->note_guarded(sequence, recorder_->values_to_guard());
+  }
   recorder_.reset();
   current_step = nullptr;
   if (log_) log_->look_for_deaths(*tape_);
@@ -127,7 +132,7 @@ void Step::close() {
   const bool saves = saves_anything(*tape_);
   tape_->seal();
   if (session_) tell_session(sequence, planned);
-  if (session_ && tape_->mode_is_lost()) session_->note_modes(sequence);
+  note_modes();
   if (session_ && log_ && !saves && !sequence.empty()) {
     session_->settle(sequence, std::move(kept), "nothing in it is saved for backward");
     return;
@@ -139,6 +144,10 @@ void Step::close() {
   }
 }
 
+void Step::note_modes() {
+  if (session_ && tape_->mode_is_lost()) session_->look_at_modes();
+}
+
 void Step::tell_session(const Session::Sequence& sequence, bool planned) {
   const char* const why = "it was profiled, to plan for those that follow";
   session_->closed({.profiled = log_ != nullptr,
@@ -146,9 +155,6 @@ void Step::tell_session(const Session::Sequence& sequence, bool planned) {
                     .reason = log_ ? why : "",
                     .num_ops = static_cast<std::int64_t>(tape_->ops().size())},
                    sequence);
-  if (planned && session_->wants_guarded(sequence)) {
-    session_->note_guarded(sequence, tape_->external_values_that_replays_read());
-  }
 }
 
 }  // namespace gradrecomp

@@ -33,6 +33,7 @@ class Step {
   void begin_profile();
   void name_plan(const tape::Advice& advice);
   void close_window();
+  void note_modes();
   void tell_session(const Session::Sequence& sequence, bool planned);
 
   std::shared_ptr<Session> session_;

@@ -5,7 +5,6 @@
 #include <algorithm>
 #include <cstdlib>
 #include <cstring>
-#include <set>
 #include <utility>
 
 #include "tape/contents.h"
@@ -21,6 +20,9 @@ namespace gradrecomp::tape {
 namespace {
 
 bool made_again(Hold hold) { return hold == Hold::cached || hold == Hold::listed; }
+
+/// Whether it is memory that the program has never seen.
+bool is_copy(Hold hold) { return made_again(hold) || hold == Hold::fetched; }
 
 // Grows with each write in place, through whichever tensor.
 std::uint32_t version_of(const Value& value) {
@@ -157,9 +159,15 @@ void Tape::print_source(ValueId id, const Geometry& geometry) {
   print(id, geometry, guard_);
 }
 
+void Tape::note_blind_read(ValueId id) {
+  const Value& value = values_[id];
+  const bool could_look = guard_ != Guard::off && value.storage && Print::can_look_at(value.storage);
+  if (!could_look || value.has_print || abandoned(id)) return;
+  values_[id].read_blindly = true;
+}
+
 bool Tape::was_written_unseen(ValueId id, bool writing) {
   Value& value = values_[id];
-  if (value.uninitialized && !value.must_keep) return false;  // nobody has relied on it yet
   bool written = false;
   if (value.version_counter.enabled()) {
     const std::uint32_t version = version_of(value);
@@ -168,13 +176,15 @@ bool Tape::was_written_unseen(ValueId id, bool writing) {
     value.seen_version = version;
     value.num_due_bumps = 0;
   }
+  if (value.uninitialized && !value.must_keep) return false;  // nobody has relied on it yet
   if (written || !value.has_print) return written;
   const auto storage = live_storage(id);
   return storage && !contents_->fits(id, storage);
 }
 
 void Tape::lose(ValueId id) {
-  if (values_[id].hold != Hold::source) return;  // it can be made again
+  const bool can_be_made_again = values_[id].hold != Hold::source && !has_blind_inputs(values_[id]);
+  if (can_be_made_again) return;
   values_[id].lost = true;
   for (Op& op : ops_) {
     const bool reads = std::ranges::any_of(op.reads, [&](const Read& r) { return r.value == id; });
@@ -200,7 +210,6 @@ ValueId Tape::add_version(ValueId old, c10::Storage storage, OpId producer) {
   // A handle means the memory, whatever is in it when backward looks; autograd's version check
   // is made by the handle itself.
   value.num_handles = std::exchange(before.num_handles, 0);
-  value.was_saved = before.was_saved;
   before.overwritten_by = id;
   const bool was_in_window = before.hold == Hold::window;
   if (!before.snapshot) {
@@ -218,8 +227,16 @@ OpId Tape::add_op(Op op) {
   return static_cast<OpId>(ops_.size()) - 1;
 }
 
+bool Tape::has_blind_inputs(const Value& value) const {
+  return value.producer >= 0 &&
+         std::ranges::any_of(ops_[value.producer].reads, [&](const Read& read) {
+           return values_[read.value].read_blindly;
+         });
+}
+
 void Tape::snapshot_before_write(ValueId id) {
   Value& value = values_[id];
+  if (value.hold == Hold::kept && has_blind_inputs(value)) make_source(id);
   if (value.hold != Hold::source || value.num_reads == 0 || value.lost) return;
   const OwnWork own_work;
   const StreamScope stream(stream_of_maker(id));
@@ -228,8 +245,10 @@ void Tape::snapshot_before_write(ValueId id) {
 }
 
 void Tape::hold(ValueId id, Hold kind, c10::Storage storage) {
-  values_[id].storage = std::move(storage);
-  values_[id].hold = kind;
+  Value& value = values_[id];
+  value.storage = std::move(storage);
+  value.hold = kind;
+  if (is_copy(kind) && value.version_counter.enabled()) value.copy_version = version_of(value);
 }
 
 void Tape::let_go(ValueId id) {
@@ -316,6 +335,7 @@ void Tape::close_window(ValueId first, bool keeps_saved) {
 
 void Tape::seal() {
   const auto guard = lock();
+  for (ValueId id = 0; id < static_cast<ValueId>(values_.size()); ++id) distrust_if_written(id);
   for (Value& value : values_) {
     if (value.version_counter.enabled() && value.owner.use_count() > 0) {
       value.sealed_version = version_of(value);
@@ -328,6 +348,20 @@ void Tape::seal() {
   contents_->forget_looks();
   sealed_ = true;
   if (observer_) observer_->sealed(*this);
+}
+
+// Nobody has looked at `id` since it was last read. What its memory contains now is not what was
+// read, so replays must not read it; handles still do, as in plain training.
+void Tape::distrust_if_written(ValueId id) {
+  Value& value = values_[id];
+  const bool is_content = value.overwritten_by < 0 && value.owner.use_count() > 0;
+  if (!is_content || value.num_reads == 0 || !value.version_counter.enabled()) return;
+  if (value.uninitialized && !value.must_keep) return;
+  const auto due = static_cast<std::uint32_t>(value.num_due_bumps);
+  if (version_of(value) <= value.seen_version + due) return;
+  if (value.hold == Hold::source || has_blind_inputs(value)) return lose(id);
+  let_go(id);
+  value.stale = true;
 }
 
 void Tape::count_wanted() {
@@ -370,7 +404,6 @@ ValueId Tape::add_handle(const at::Tensor& tensor) {
   Value& value = values_[id];
   if (value.uninitialized) make_source(id);
   ++value.num_handles;
-  value.was_saved = true;
   if (observer_) observer_->saved(*this, id);
   return id;
 }
@@ -412,22 +445,28 @@ c10::Storage Tape::live_storage(ValueId id) const {
   if (value.overwritten_by >= 0 || value.stale) return {};
   auto storage = value.owner.lock();
   if (!storage) return {};
-  const bool modified =
-      sealed_ && value.version_counter.enabled() && version_of(value) != value.sealed_version;
-  return modified ? c10::Storage() : c10::Storage(std::move(storage));
+  return is_modified(value) ? c10::Storage() : c10::Storage(std::move(storage));
+}
+
+/// Whether its memory has been written since the region ended or, while that runs, since the
+/// recorder looked.
+bool Tape::is_modified(const Value& value) const {
+  if (!value.version_counter.enabled()) return false;
+  const std::uint32_t version = version_of(value);
+  const auto due = static_cast<std::uint32_t>(value.num_due_bumps);
+  return sealed_ ? version != value.sealed_version : version > value.seen_version + due;
 }
 
 void Tape::check_unmodified(ValueId id, const Op& reader) const {
   const Value& value = values_[id];
-  const bool own_storage = made_again(value.hold) || value.hold == Hold::fetched || value.snapshot;
-  if (!sealed_ || own_storage || !value.version_counter.enabled()) return;
-  const auto version = version_of(value);
+  if (is_copy(value.hold) || value.snapshot || !is_modified(value)) return;
   TORCH_CHECK(
-      version == value.sealed_version,
+      false,
       "one of the variables needed for gradient computation has been modified by an inplace "
       "operation: an input of ",
-      reader.handle.schema().name(), " of ", value.bytes, " bytes is at version ", version,
-      "; expected version ", value.sealed_version,
+      reader.handle.schema().name(), " of ", value.bytes, " bytes is at version ",
+      version_of(value), "; expected version ",
+      sealed_ ? value.sealed_version : value.seen_version,
       " instead. GradRecomp needs it to rematerialize a dropped value. Modify it after "
       "backward, or keep that value.");
 }
@@ -435,6 +474,9 @@ void Tape::check_unmodified(ValueId id, const Op& reader) const {
 // Before a replay reads a value that it did not make.
 void Tape::check_content(ValueId id, const Op& reader) {
   const Value& value = values_[id];
+  TORCH_CHECK(!value.read_blindly, "Tape::check_content: a replay of ",
+              reader.handle.schema().name(), " reads ", value.bytes,
+              " bytes of which nobody knows what they contained. GradRecomp bug, please report.");
   const bool shared = value.hold == Hold::source || value.hold == Hold::kept;
   if (!value.has_print || !shared || value.snapshot || guard_ == Guard::off) return;
   if (!sealed_) contents_->forget_looks();  // the region may write between its backward passes
@@ -452,6 +494,7 @@ void Tape::look_for_stale(ValueId id) {
   Value& value = values_[id];
   const bool has_another = value.hold == Hold::none || value.hold == Hold::offloaded;
   if (!has_another || !value.has_print) return;
+  if (!sealed_) contents_->forget_looks();  // as in check_content()
   const auto storage = live_storage(id);
   if (storage && !contents_->fits_at_first_look(id, storage)) value.stale = true;
 }
@@ -460,26 +503,9 @@ void Tape::asked_by(int graph_task) {
   const auto guard = lock();
   if (graph_task < 0 || graph_task == last_graph_task_) return;
   last_graph_task_ = graph_task;
+  // The program may have written since the last pass, which may have thrown.
+  contents_->forget_looks();
   if (backward_begins_) backward_begins_(*this);
-}
-
-std::vector<ValueId> Tape::external_values_that_replays_read() const {
-  std::set<ValueId> values;
-  std::vector<bool> is_needed;
-  for (const Value& value : values_) is_needed.push_back(value.was_saved);
-  for (auto op = ops_.rbegin(); op != ops_.rend(); ++op) {
-    const bool makes_needed = std::ranges::any_of(op->results, [&](const Result& result) {
-      const Hold hold = values_[result.value].hold;
-      return is_needed[result.value] && (hold == Hold::none || made_again(hold));
-    });
-    const bool has_been_replayed = op->sweep > 0;  // by a backward pass in the region
-    if (!makes_needed && !has_been_replayed) continue;
-    for (const Read& read : op->reads) {
-      is_needed[read.value] = true;
-      if (values_[read.value].external) values.insert(read.value);
-    }
-  }
-  return {values.begin(), values.end()};
 }
 
 c10::Storage Tape::materialize(ValueId handle) {
@@ -594,12 +620,21 @@ void Tape::drop_cached() {
   const auto guard = lock();
   contents_->forget_looks();
   for (ValueId id = 0; id < static_cast<ValueId>(values_.size()); ++id) {
-    if (made_again(values_[id].hold)) let_go(id);
-    if (values_[id].hold == Hold::fetched) {
-      values_[id].host->give_up();
-      hold(id, Hold::offloaded, c10::Storage());
-    }
+    if (is_copy(values_[id].hold)) forget_copy(id);
   }
+}
+
+void Tape::forget_copy(ValueId id) {
+  if (values_[id].hold != Hold::fetched) return let_go(id);
+  values_[id].host->give_up();
+  hold(id, Hold::offloaded, c10::Storage());
+}
+
+// A node of the graph may write onto what backward gives it.
+void Tape::forget_copy_if_written(ValueId id) {
+  const Value& value = values_[id];
+  if (!is_copy(value.hold) || !value.version_counter.enabled()) return;
+  if (version_of(value) != value.copy_version) forget_copy(id);
 }
 
 void Tape::follow(SweepPlans sweeps, Offloads offloads) {

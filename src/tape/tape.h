@@ -63,6 +63,7 @@ struct Value {
   std::vector<c10::VariableVersion> alias_counters;
   std::uint32_t sealed_version = 0;
   std::uint32_t seen_version = 0;  ///< when the recorder last looked
+  std::uint32_t copy_version = 0;  ///< when the tape got a copy of it, by a replay or from the host
   std::int32_t num_due_bumps = 0;  ///< of `seen_version`, by writes that have been recorded
   std::int64_t bytes = 0;
   OpId producer = -1;           ///< -1: external
@@ -80,7 +81,7 @@ struct Value {
   bool must_keep = false;      ///< is a source, or would be if the program let go of it
   bool lost = false;           ///< cannot be made again and is not held
   bool borrowed = false;       ///< LibTorch did not allocate it, and cannot know how long it lasts
-  bool was_saved = false;      ///< autograd has had handles on it, maybe none any more
+  bool read_blindly = false;   ///< ops read it and nobody noted what it contained
   bool has_print = false;      ///< what it contains is known, see Contents
   bool stale = false;          ///< what the program holds is no longer this content
   bool snapshot = false;       ///< cloned when overwritten, because its content is a source
@@ -132,6 +133,8 @@ class Tape : public std::enable_shared_from_this<Tape> {
   void print(ValueId value, const Geometry& geometry, Guard guard);
   /// Notes what a source contains now, unless that is known or does not matter.
   void print_source(ValueId value, const Geometry& geometry);
+  /// Notes that an op reads `value` while nobody knows what it contains. No replay can read it.
+  void note_blind_read(ValueId value);
   /// Whether `value` has been written unseen since the last look; `writing`: the caller is about
   /// to.
   [[nodiscard]] bool was_written_unseen(ValueId value, bool writing);
@@ -216,9 +219,6 @@ class Tape : public std::enable_shared_from_this<Tape> {
   void at_backward(std::function<void(Tape&)> begins) { backward_begins_ = std::move(begins); }
   /// Notes that a backward pass of that number asks for a value; -1: none does.
   void asked_by(int graph_task);
-  /// Once sealed, the external values that replays may read, ascending. Those for handles that are
-  /// gone count: in another step that begins like this one they may be there to the end.
-  [[nodiscard]] std::vector<ValueId> external_values_that_replays_read() const;
 
   void observe(std::shared_ptr<Observer> observer) { observer_ = std::move(observer); }
   [[nodiscard]] Observer* observer() const { return observer_.get(); }
@@ -251,14 +251,20 @@ class Tape : public std::enable_shared_from_this<Tape> {
   void show_as(ValueId id, const c10::Storage& storage);
   void bring_back(ValueId id);
   void bring_back_at(ValueId demanded);
+  void distrust_if_written(ValueId id);
   void count_wanted();
   void stop_wanting(ValueId id);
   void check_unmodified(ValueId id, const Op& reader) const;
   [[nodiscard]] const SweepPlan* sweep_plan(ValueId target) const;
   [[nodiscard]] c10::Storage live_storage(ValueId id) const;
+  [[nodiscard]] bool is_modified(const Value& value) const;
+  /// Whether what it is made from has been read blindly, so that it cannot be made again.
+  [[nodiscard]] bool has_blind_inputs(const Value& value) const;
   void print_what_replays_read();
   void check_content(ValueId id, const Op& reader);
   void look_for_stale(ValueId id);
+  void forget_copy(ValueId id);
+  void forget_copy_if_written(ValueId id);
 
   std::deque<Value> values_;
   std::deque<Op> ops_;

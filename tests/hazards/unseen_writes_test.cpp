@@ -122,6 +122,42 @@ TEST(BorrowedMemory, H1WeightsInItAreReplayedFrom) {
   EXPECT_GT(region.last_step().num_replayed_ops, 0);
 }
 
+// From borrowed memory nothing is made again, so a step that reads it has other ops than one that
+// does not: normalisations are recorded whole.
+TEST(BorrowedMemory, H1InSomeStepsAloneLeavesOthersRight) {
+  for (const auto type : {torch::kFloat, torch::kBFloat16}) {
+    SCOPED_TRACE(c10::toString(type));
+    std::vector<float> buffer(32 * 64);
+    const auto program = [&](const RunPart& run) {
+      auto weight = (torch::randn({64, 64}) * 0.1).to(type).requires_grad_();
+      auto gain = torch::randn({64}).to(type).requires_grad_();
+      auto bias = torch::randn({64}).to(type).requires_grad_();
+      Tensors all;
+      for (int step = 0; step < kNumSteps; ++step) {
+        auto x = torch::randn({32, 64});
+        if (step == 0) {
+          std::memcpy(buffer.data(), x.data_ptr(), x.nbytes());
+          x = torch::from_blob(buffer.data(), {32, 64});
+        }
+        const auto y = run([&] {
+          const auto h = torch::layer_norm(x, {64}).to(type).mm(weight);
+          return torch::relu(torch::layer_norm(h, {64}, gain, bias))
+              .mul(0.3)
+              .add(0.7)
+              .mm(weight)
+              .sin();
+        });
+        y.sum().backward();
+        for (auto* parameter : {&weight, &gain, &bias}) {
+          all.push_back(std::exchange(parameter->mutable_grad(), at::Tensor()));
+        }
+      }
+      return all;
+    };
+    expect_same_in_every_mode(program);
+  }
+}
+
 TEST(RawWrite, H2OntoAFactorysResultIsSeenWheneverItMakesADifference) {
   expect_same_in_every_mode(steps_of(6, [](Layers& layers, const at::Tensor& x, int step) {
     auto mask = torch::ones({6, 1});
@@ -279,6 +315,55 @@ TEST(UnversionedWrite, H3ToWhatOnlySomeStepsReplayFromIsPlainsOrAnError) {
     };
     expect_same_or_error_in_every_mode(program, "written to");
   }
+}
+
+TEST(UnversionedWrite, H3BetweenTwoBackwardPassesInTheRegionIsPlainsOrAnError) {
+  const auto program = [](const RunPart& run) {
+    auto weight = (torch::randn({8, 8}) * 0.3).requires_grad_();
+    Tensors all;
+    for (int step = 0; step < kNumSteps; ++step) {
+      const auto y = run([&] {
+        const auto made = torch::full({8, 8}, 0.5).clone();
+        const auto a = (weight * made.sin()).sum();
+        const auto b = (weight * made.cos()).sum();
+        const auto of_a = torch::autograd::grad({a}, {weight})[0];
+        std::fill_n(made.data_ptr<float>(), made.numel(), 2.0F);
+        const auto of_b = torch::autograd::grad({b}, {weight})[0];
+        return (weight * (of_a + of_b)).sum();
+      });
+      y.backward();
+      all.push_back(y.detach().clone());
+      all.push_back(std::exchange(weight.mutable_grad(), at::Tensor()));
+    }
+    return all;
+  };
+  expect_same_or_error_in_every_mode(program, "written to");
+}
+
+TEST(UnversionedWrite, H3AfterABackwardPassThatThrewIsPlainsOrAnError) {
+  const auto program = [](const RunPart& run) {
+    auto weight = (torch::randn({8, 8}) * 0.3).requires_grad_();
+    Tensors all;
+    for (int step = 0; step < kNumSteps; ++step) {
+      const auto x = torch::randn({8, 8});
+      bool throws = true;
+      const auto y = run([&] {
+        const auto a = (weight * x.sin()).sum();
+        const auto later = weight * 1;  // whose backward comes before that of `a`
+        later.register_hook([&](const at::Tensor&) {
+          if (std::exchange(throws, false)) throw std::runtime_error("once");
+        });
+        return a + (later * x.cos()).sum();
+      });
+      EXPECT_THROW(y.backward({}, /*retain_graph=*/true), std::runtime_error);
+      weight.mutable_grad() = at::Tensor();
+      std::fill_n(x.data_ptr<float>(), x.numel(), 2.0F);
+      y.backward();
+      all.push_back(std::exchange(weight.mutable_grad(), at::Tensor()));
+    }
+    return all;
+  };
+  expect_same_or_error_in_every_mode(program, "written to");
 }
 
 // The nodes that hold it read what has become of it, but no replay may.
@@ -489,6 +574,31 @@ TEST(VersionedWrite, H17PastTheDispatcherIsFoundByItsVersion) {
   }));
 }
 
+// No op reads what has been written, so nobody looks at its version any more.
+TEST(VersionedWrite, H17AfterTheLastReadIsPlainsOrAnError) {
+  for (const int first_to_write : {0, kNumSteps}) {
+    SCOPED_TRACE(first_to_write);
+    const auto program = [=](const RunPart& run) {
+      auto weight = (torch::randn({8, 8}) * 0.3).requires_grad_();
+      Tensors all;
+      for (int step = 0; step < 2 * kNumSteps; ++step) {
+        const auto x = torch::randn({8, 8});
+        at::Tensor out;
+        const auto y = run([&] {
+          const auto h = x.mm(weight);
+          const auto made = h.exp().sin().sum();
+          out = step >= first_to_write ? DirtyAdd::apply(h) : h;
+          return made;
+        });
+        (y + out.sum()).backward();
+        all.push_back(std::exchange(weight.mutable_grad(), at::Tensor()));
+      }
+      return all;
+    };
+    expect_same_or_error_in_every_mode(program, "GradRecomp");
+  }
+}
+
 TEST(VersionedWrite, H17OfAnotherThreadIsFound) {
   expect_same_in_every_mode(steps_of(8, [](Layers& layers, const at::Tensor& x, int step) {
     auto z = torch::zeros({8, 8});
@@ -498,6 +608,25 @@ TEST(VersionedWrite, H17OfAnotherThreadIsFound) {
     }).get();
     return layers.b(torch::tanh(layers.a(x)) * z.exp());
   }));
+}
+
+// A backward pass in the region comes before the recorder has looked again.
+TEST(VersionedWrite, H17OfAnotherThreadBeforeABackwardInTheRegionIsPlainsOrAnError) {
+  auto weight = (torch::randn({8, 8}) * 0.3).requires_grad_();
+  Region region({.policy = "drop_all",
+                 .verify = Verify::never,
+                 .guard = Guard::off,
+                 .window_bytes = 600});
+  auto x = torch::randn({8, 8});
+  EXPECT_THAT(message_of([&] {
+                region.run([&] {
+                  const auto h = weight.mm(weight).tanh() * x.exp();
+                  const auto sum = h.sin().sum();  // where the first window closes
+                  std::async(std::launch::async, [&] { x.add_(1); }).get();
+                  return torch::autograd::grad({sum}, {weight})[0];
+                });
+              }),
+              HasSubstr("modified by an inplace operation"));
 }
 
 TEST(NotedWrite, H4MakesRawWritesExact) {

@@ -3,6 +3,7 @@
 #include "tape/dispatch/numeric_mode.h"
 
 #include <ATen/Parallel.h>
+#include <c10/util/ScopeExit.h>
 #include <gmock/gmock.h>
 #include <torch/torch.h>
 
@@ -163,6 +164,28 @@ TEST(NumericModes, ChangesInsideTheRegionAreFollowed) {
   });
 }
 
+// A step of another sequence has the first one profiled again, which then meets two modes.
+TEST(NumericModes, AreFollowedWhereASecondProfileMeetsTheFirstChange) {
+  expect_same_or_error_in_every_mode(
+      [](const RunPart& run) {
+        Tensors gradients;
+        for (int step = 0; step < 6; ++step) {
+          const auto x = torch::randn({8}).requires_grad_();
+          const auto y = run([&] {
+            at::Tensor h = x.exp();
+            if (step >= 2) at::globalContext().setUserEnabledMkldnn(false);
+            h = by_mode(h).sin();
+            if (step >= 2) at::globalContext().setUserEnabledMkldnn(true);
+            return step == 1 ? h.mean() : h.sum();
+          });
+          y.backward();
+          gradients.push_back(x.grad());
+        }
+        return gradients;
+      },
+      "was changed inside the region");
+}
+
 // To ask at each op would cost more than recording it, so where the first step saw no change, later
 // ones look at their ends.
 TEST(NumericModes, AFirstChangeInAPlannedStepIsRefusedAndTheNextStepIsRight) {
@@ -197,6 +220,31 @@ TEST(NumericModes, AFirstChangeInAPlannedStepIsRefusedAndTheNextStepIsRight) {
   back();
   EXPECT_TRUE(region.last_step().followed_plan);
   EXPECT_TRUE(same_bits(expected, x.grad()));
+}
+
+TEST(NumericModes, AreFollowedBeforeABackwardInThePlannedRegion) {
+  expect_same_or_error_in_every_mode(
+      [](const RunPart& run) {
+        Tensors gradients;
+        for (int step = 0; step < 6; ++step) {
+          const auto x = torch::randn({8}).requires_grad_();
+          at::Tensor inner = torch::zeros({});
+          const auto y = run([&] {
+            const at::Tensor sum = by_mode(x.exp()).sin().sum();
+            if (step < 3) return sum + x.sum();
+            const auto takes_back = c10::make_scope_exit(
+                [] { at::globalContext().setUserEnabledMkldnn(true); });
+            at::globalContext().setUserEnabledMkldnn(false);
+            inner = torch::autograd::grad({sum}, {x})[0];
+            return x.sum();
+          });
+          (y + inner.sum()).backward();
+          gradients.push_back(x.grad());
+          gradients.push_back(inner);
+        }
+        return gradients;
+      },
+      "was changed inside the region");
 }
 
 TEST(NumericModes, WhatAPrecisionInheritsItStillInherits) {

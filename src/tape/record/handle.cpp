@@ -34,14 +34,29 @@ void Handle::call_pack_hook(const at::Tensor& tensor) {
 at::Tensor Handle::call_unpack_hook() {
   check_version();
   if (!tape_) return untracked_;
+  Recorder* recorder = Recorder::current();
+  if (recorder != nullptr && recorder->tape() == tape_) recorder->check_mode();
   tape_->asked_by(torch::autograd::get_current_graph_task_id());
-  if (auto replaced = present_original(); replaced.defined()) return replaced;
+  at::Tensor unpacked = present_original();
+  if (!unpacked.defined()) unpacked = rematerialize();
+  share_version(unpacked);
+  return unpacked;
+}
+
+at::Tensor Handle::rematerialize() const {
   try {
     return geometry_.over(tape_->materialize(value_));
   } catch (c10::Error& error) {  // out of memory, more often than not
     error.add_context(tape_->describe(value_));
     throw;
   }
+}
+
+// A node may write onto what it gets. Whoever reads it next must learn of that, as in plain
+// training.
+void Handle::share_version(const at::Tensor& unpacked) const {
+  if (!version_counter_.enabled() || unpacked.is_inference()) return;
+  unpacked.unsafeGetTensorImpl()->set_version_counter(version_counter_);
 }
 
 // Of what it did not make, autograd saves the tensor itself. Where that has been given other memory

@@ -29,6 +29,8 @@ class Handle final : public torch::autograd::SavedVariableHooks {
  private:
   void check_version() const;
   [[nodiscard]] at::Tensor present_original() const;
+  [[nodiscard]] at::Tensor rematerialize() const;
+  void share_version(const at::Tensor& unpacked) const;
 
   std::shared_ptr<Tape> tape_;
   ValueId value_ = -1;

@@ -8,6 +8,7 @@
 #include <c10/util/FunctionRef.h>
 
 #include <algorithm>
+#include <set>
 
 #include "tape/record/engine.h"
 #include "tape/record/may_differ.h"
@@ -33,6 +34,10 @@ thread_local Recorder* current_recorder = nullptr;
 constexpr std::uint64_t kPackedSomething = 1;
 // And such as make something that cannot be made again in this mode of the device.
 constexpr std::uint64_t kFickle = 2;
+// And such as have ops made of parts of calls, by which later ops are counted.
+constexpr std::uint64_t kPart = 3;
+// And such as read borrowed memory, from which nothing is made again.
+constexpr std::uint64_t kBorrowed = 4;
 
 std::uint64_t mix(std::uint64_t hash, std::uint64_t item) {
   hash ^= item + 0x9e3779b97f4a7c15u + (hash << 6) + (hash >> 2);
@@ -359,6 +364,7 @@ void Recorder::record_call(const c10::OperatorHandle& op, c10::DispatchKeySet ke
   read_arguments(draft, *stack);
   look_at_device(draft);
   foresee(draft);
+  guard_externals(draft);
   Observer* observer = tape_->observer();
   if (observer) observer->op_begins(*tape_);
   prepare_writes(draft);
@@ -384,7 +390,7 @@ void Recorder::end(Draft& draft, const torch::jit::Stack* stack) {
   std::optional<Part> part;
   if (takes_apart_ && stack != nullptr) {
     part = part_of(draft, torch::jit::last(*stack, draft.traits.num_returns));
-    if (part && part->made.defined()) hash_ = mix(hash_, kPackedSomething);
+    if (part) hash_ = mix(hash_, part->made.defined() ? kPackedSomething : kPart);
   }
   if (makes_values) finish(std::move(draft.op));
   if (part) finish(std::move(part->op));
@@ -523,11 +529,33 @@ void Recorder::read_tensor(Draft& draft, const at::Tensor& tensor, std::int16_t 
   draft.writes_external |= written && external;
   draft.is_constant = draft.is_constant && !needs_gradient(tensor);
   draft.reads_lent_memory |= tape_->may_vanish(read.value);
-  if (external && !constant && !written) guard_external(read.value, read.geometry);
 }
 
-void Recorder::guard_external(ValueId value, const Geometry& geometry) {
-  if (guards(advice_, value)) tape_->print_source(value, geometry);
+void Recorder::guard_externals(const Draft& draft) {
+  for (const Read& read : draft.op.reads) {
+    if (read.written || !tape_->values()[read.value].external) continue;
+    if (guards(advice_, read.value)) {
+      tape_->print_source(read.value, read.geometry);
+    } else {
+      tape_->note_blind_read(read.value);
+    }
+  }
+}
+
+// Whatever this step or the next saves for backward, a replay of what is kept is never needed.
+std::vector<ValueId> Recorder::values_to_guard() const {
+  const auto is_dropped = [&](const Result& result) {
+    const std::uint8_t said = verdict(advice_, result.value);
+    return said == kDrop || (said == kKeep && tape_->values()[result.value].overwritten_by >= 0);
+  };
+  std::set<ValueId> values;
+  for (const Op& op : tape_->ops()) {
+    if (std::ranges::none_of(op.results, is_dropped)) continue;
+    for (const Read& read : op.reads) {
+      if (tape_->values()[read.value].external) values.insert(read.value);
+    }
+  }
+  return {values.begin(), values.end()};
 }
 
 bool Recorder::is_external(const at::Tensor& tensor) const {
@@ -577,18 +605,19 @@ void Recorder::foresee(const Draft& draft) {
                            static_cast<std::uint64_t>(read.geometry.scalar_type()));
     for (const auto size : read.geometry.sizes()) hash_ = mix(hash_, size);
     for (const auto stride : read.geometry.strides()) hash_ = mix(hash_, stride);
+    if (tape_->values()[read.value].borrowed) hash_ = mix(hash_, kBorrowed);
   }
   sequence_.push_back(hash_);
   const std::size_t call = sequence_.size() - 1;
   const bool planned = advice_.sequence != nullptr;
   if (planned && (call >= advice_.sequence->size() || (*advice_.sequence)[call] != hash_)) {
-    leave_plan(draft, call);
+    leave_plan(call);
   }
 }
 
 // Up to here values were dropped, and contents passed over, as the plan that is left allowed. For
 // what comes now that may not do, so whatever the program still holds is kept.
-void Recorder::leave_plan(const Draft& draft, std::size_t call) {
+void Recorder::leave_plan(std::size_t call) {
   check_mode();
   const Advice left = std::exchange(advice_, diverged_ ? diverged_(call, hash_) : Advice{});
   tape_->follow(advice_.sweeps, advice_.offloads);
@@ -597,9 +626,6 @@ void Recorder::leave_plan(const Draft& draft, std::size_t call) {
   if (!agree_so_far(left, advice_, *tape_)) {
     tape_->close_window(0, keeps_saved_);
     mixes_plans_ = true;
-  }
-  for (const Read& read : draft.op.reads) {
-    if (!read.written) guard_external(read.value, read.geometry);
   }
 }
 

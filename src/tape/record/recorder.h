@@ -58,6 +58,9 @@ class Recorder {
   [[nodiscard]] const std::vector<std::uint64_t>& sequence() const { return sequence_; }
   /// True if the whole recorded sequence is the one the advice was made for, and went by it.
   [[nodiscard]] bool follows_plan_to_the_end() const;
+  /// The values from outside that replays may read in any step of this sequence under this advice,
+  /// ascending: all that ops with a dropped result read.
+  [[nodiscard]] std::vector<ValueId> values_to_guard() const;
 
   /// Records normalisations in parts, and lets kernels that verification has found make what they
   /// can again.
@@ -75,6 +78,9 @@ class Recorder {
   void record(const c10::OperatorHandle& op, c10::DispatchKeySet keys, torch::jit::Stack* stack);
   /// Called by autograd for every plain tensor it saves in the region.
   ValueId save(const at::Tensor& tensor);
+  /// Notes where one NumericMode was taken for granted and is another now. To be called before a
+  /// replay while the region runs.
+  void check_mode();
   /// Notes that `tensor` is about to be written where the recorder does not see it.
   void note_write(const at::Tensor& tensor);
 
@@ -95,7 +101,7 @@ class Recorder {
   void record_unseen_write(const at::Tensor& tensor);
   void expect_bumps(const OpTraits& traits, const torch::jit::Stack& stack);
   void print_result(const Draft& draft, ValueId value, const Geometry& geometry);
-  void guard_external(ValueId value, const Geometry& geometry);
+  void guard_externals(const Draft& draft);
   void look_at_statistics(Draft& draft, const torch::jit::Stack& stack);
   at::Tensor record_copy(const at::Tensor& tensor, c10::DispatchKeySet keys);
   void read_arguments(Draft& draft, const torch::jit::Stack& stack);
@@ -106,11 +112,10 @@ class Recorder {
   bool is_watched(const at::Tensor& tensor) const;
   void look_at_device(Draft& draft);
   std::shared_ptr<const DispatchState> dispatch_state();
-  void check_mode();
   void foresee(const Draft& draft);
   void mix_sizes(const Op& factory);
   void mix_gradients(c10::ArrayRef<c10::IValue> arguments);
-  void leave_plan(const Draft& draft, std::size_t call);
+  void leave_plan(std::size_t call);
   void prepare_writes(Draft& draft);
   void call(Draft& draft, torch::jit::Stack* stack);
   void find_results(Draft& draft, const torch::jit::Stack& stack);

@@ -88,6 +88,7 @@ void Sweep::visit(ValueId id, std::vector<ValueId>& pending) {
   value.sweep = number_;
   visited_.push_back(id);
   tape_.look_for_stale(id);
+  tape_.forget_copy_if_written(id);
   if (auto storage = tape_.live_storage(id)) {
     if (value.hold == Hold::none) borrowed_.push_back(std::move(storage));
     return;

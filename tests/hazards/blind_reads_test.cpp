@@ -1,0 +1,151 @@
+// Conformance H3: what a planned step reads without a look, as no replay of its op sequence was
+// expected to read it.
+#include <gmock/gmock.h>
+#include <torch/torch.h>
+
+#include "gradrecomp/region/region.h"
+#include "support/modes.h"
+
+namespace gradrecomp::test {
+namespace {
+
+using ::testing::HasSubstr;
+
+constexpr int kNumSteps = 4;
+
+void fill(const at::Tensor& tensor) {
+  std::fill_n(tensor.data_ptr<float>(), tensor.numel(), 2.0F);
+}
+
+at::Tensor small_weight() { return (torch::randn({8, 8}) * 0.3).requires_grad_(); }
+
+/// What a step works on.
+struct Scene {
+  int step;
+  at::Tensor x = torch::randn({8, 8});
+  at::Tensor weight;
+  at::Tensor more = torch::zeros({});  ///< what backward begins at beside the region's result
+
+  /// Only late steps do what plans do not know.
+  [[nodiscard]] bool is_late() const { return step >= kNumSteps; }
+};
+
+HostileProgram steps_of(const std::function<at::Tensor(Scene&)>& body) {
+  return [=](const RunPart& run) {
+    auto weight = small_weight();
+    Tensors all;
+    for (int step = 0; step < 2 * kNumSteps; ++step) {
+      Scene scene{.step = step, .weight = weight};
+      const auto y = run([&] { return body(scene); });
+      (y + scene.more.sum()).backward();
+      all.push_back(y.detach().clone());
+      all.push_back(std::exchange(weight.mutable_grad(), at::Tensor()));
+    }
+    return all;
+  };
+}
+
+// The ops are the same, but early steps save nothing of them.
+TEST(BlindRead, H3WhatOnlyLateStepsSaveIsPlainsOrAnError) {
+  const auto program = steps_of([](Scene& scene) {
+    at::Tensor product;
+    {
+      const torch::AutoGradMode mode(scene.is_late());
+      product = scene.x.exp() * scene.weight;
+    }
+    if (scene.is_late()) {
+      fill(scene.x);
+      scene.more = product.sum();
+    }
+    return scene.weight.exp().sin().sum();
+  });
+  expect_same_or_error_in_every_mode(program, "written to");
+}
+
+// Early steps hold it for what they wrote onto it, late ones make it again.
+TEST(BlindRead, H3WhatEarlyStepsHoldByChanceIsPlainsOrAnError) {
+  const auto program = steps_of([](Scene& scene) {
+    const auto made = scene.x.exp();
+    if (scene.step > 0 && !scene.is_late()) made.data_ptr<float>()[0] = 7;
+    const auto sum = (made * scene.weight).sum();
+    if (scene.is_late()) fill(scene.x);
+    return sum;
+  });
+  expect_same_or_error_in_every_mode(program, "written to");
+}
+
+/// Adds to its input through a pointer and says so to autograd alone.
+struct DirtyAdd : torch::autograd::Function<DirtyAdd> {
+  static at::Tensor forward(torch::autograd::AutogradContext* context, at::Tensor x) {
+    for (std::int64_t i = 0; i < x.numel(); ++i) x.data_ptr<float>()[i] += 1;
+    context->mark_dirty({x});
+    return x;
+  }
+  static Tensors backward(torch::autograd::AutogradContext*, Tensors gradients) {
+    return gradients;
+  }
+};
+
+/// Regions under a plan that keeps products of matrices alone, be they saved or not.
+RunPart keeping_products() {
+  const auto profiled = std::make_shared<Region>(Options{.policy = "drop_all"});
+  const auto planned = std::make_shared<std::unique_ptr<Region>>();
+  return [=, is_first = true](const std::function<at::Tensor()>& part) mutable {
+    if (std::exchange(is_first, false)) return profiled->run(part);
+    if (!*planned) {
+      const plan::Graph graph = profiled->graph();
+      plan::Plan plan{.policy = "given", .signature = graph.signature};
+      for (const plan::Value& value : graph.values) {
+        const bool is_product = value.producer >= 0 && graph.ops[value.producer].name == "aten::mm";
+        plan.keep.push_back(is_product ? 1 : 0);
+      }
+      *planned = std::make_unique<Region>(Options{.plan = std::make_shared<plan::Plan>(plan)});
+    }
+    return (*planned)->run(part);
+  };
+}
+
+/// Expects plain's bits of steps that keep products, or an error that contains `text`, if it is not
+/// empty.
+void expect_same_where_products_are_kept(const HostileProgram& program, const std::string& text) {
+  torch::manual_seed(1);
+  const Tensors plain =
+      program([](const std::function<at::Tensor()>& part) { return part(); });
+  torch::manual_seed(1);
+  try {
+    expect_same_bits(plain, program(keeping_products()));
+  } catch (const std::exception& error) {
+    EXPECT_FALSE(text.empty()) << error.what();
+    EXPECT_THAT(error.what(), HasSubstr(text));
+  }
+}
+
+// What a plan keeps needs no look at what it is made from, until its own content is gone.
+TEST(BlindRead, H3WhatWasKeptAndWrittenAfterItsLastReadIsPlainsOrAnError) {
+  const auto program = steps_of([](Scene& scene) {
+    const auto kept = scene.x.mm(scene.weight);
+    const auto sum = kept.exp().sin().sum();
+    if (scene.is_late()) {
+      scene.more = DirtyAdd::apply(kept);
+      fill(scene.x);
+    }
+    return sum;
+  });
+  expect_same_where_products_are_kept(program, "GradRecomp");
+}
+
+TEST(BlindRead, H3WhatWasKeptUntilAnUnplannedOpWroteOntoItIsPlains) {
+  for (const bool is_filled : {false, true}) {
+    SCOPED_TRACE(is_filled);
+    const auto program = steps_of([=](Scene& scene) {
+      const auto kept = scene.x.mm(scene.weight);
+      const auto sum = (kept + 1).tanh().sin().sum();
+      if (scene.is_late() && is_filled) fill(scene.x);
+      return sum + (scene.is_late() ? kept.mul_(2) : kept).sum();
+    });
+    expect_same_where_products_are_kept(program, {});
+  }
+}
+
+}  // namespace
+}  // namespace gradrecomp::test

@@ -1,0 +1,87 @@
+// Conformance H17: nodes that write onto what backward gives them.
+#include <gmock/gmock.h>
+#include <torch/torch.h>
+
+#include "gradrecomp/region/region.h"
+#include "support/messages.h"
+#include "support/modes.h"
+
+namespace gradrecomp::test {
+namespace {
+
+using ::testing::HasSubstr;
+using torch::autograd::AutogradContext;
+
+constexpr int kNumSteps = 4;
+
+/// A square whose backward pass uses the memory of what it saved.
+struct SquareInPlace : torch::autograd::Function<SquareInPlace> {
+  static at::Tensor forward(AutogradContext* context, const at::Tensor& x) {
+    context->save_for_backward({x});
+    return x.square();
+  }
+  static Tensors backward(AutogradContext* context, const Tensors& gradients) {
+    return {context->get_saved_variables()[0].mul_(2).mul_(gradients[0])};
+  }
+};
+
+at::Tensor small_weight() { return (torch::randn({8, 8}) * 0.3).requires_grad_(); }
+
+// Plain training does not need it any more, but replays do.
+TEST(UnpackedWrite, H17ByABackwardPassIsPlainsOrAnError) {
+  for (const bool is_retained : {false, true}) {
+    SCOPED_TRACE(is_retained);
+    const auto program = [=](const RunPart& run) {
+      auto weight = small_weight();
+      Tensors all;
+      for (int step = 0; step < kNumSteps; ++step) {
+        const auto x = torch::randn({8, 8});
+        const auto y = run([&] {
+          const auto h = x.mm(weight);
+          const auto later = h.exp().sin().sum();
+          return later + SquareInPlace::apply(h).sum();
+        });
+        y.backward({}, is_retained);
+        all.push_back(std::exchange(weight.mutable_grad(), at::Tensor()));
+      }
+      return all;
+    };
+    expect_same_or_error_in_every_mode(program, "has been modified by an inplace operation");
+  }
+}
+
+TEST(UnpackedWrite, H17IsSeenByWhoeverReadsItNextAsInPlainTraining) {
+  const auto twice = [](const RunPart& run) {
+    auto weight = small_weight();
+    for (int step = 0; step < 2; ++step) {
+      const auto y = run([&] { return SquareInPlace::apply(torch::ones({8, 8}).mm(weight)).sum(); });
+      if (step == 0) {
+        y.backward();
+        continue;
+      }
+      y.backward({}, /*retain_graph=*/true);
+      y.backward();
+    }
+  };
+  const auto by_two_nodes = [](const RunPart& run) {
+    auto weight = small_weight();
+    const auto y = run([&] {
+      const auto h = torch::ones({8, 8}).mm(weight);
+      const auto later = h.sin().sum();
+      return later + SquareInPlace::apply(h).sum();
+    });
+    y.backward();
+  };
+  const WarningLog quiet;
+  for (const auto& program : {std::function(twice), std::function(by_two_nodes)}) {
+    const auto plainly = [](const std::function<at::Tensor()>& part) { return part(); };
+    ASSERT_THAT(message_of([&] { program(plainly); }), HasSubstr("modified by an inplace"));
+    for (const Mode& mode : every_mode()) {
+      SCOPED_TRACE(mode.name);
+      EXPECT_THAT(message_of([&] { program(mode.make()); }), HasSubstr("modified by an inplace"));
+    }
+  }
+}
+
+}  // namespace
+}  // namespace gradrecomp::test
