@@ -4,8 +4,8 @@
 
 #include <iostream>
 
-#include "gradrecomp/plan/batch_plan.h"
 #include "gradrecomp/memory_meter.h"
+#include "gradrecomp/plan/batch_plan.h"
 #include "gradrecomp/region.h"
 
 namespace plan = gradrecomp::plan;

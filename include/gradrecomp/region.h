@@ -9,9 +9,9 @@
 #include <utility>
 
 #include "gradrecomp/export.h"
+#include "gradrecomp/options.h"
 #include "gradrecomp/plan/graph.h"
 #include "gradrecomp/plan/plan.h"
-#include "gradrecomp/options.h"
 #include "gradrecomp/report.h"
 
 namespace gradrecomp {

@@ -3,7 +3,6 @@
 #include <cstddef>
 #include <memory>
 
-
 namespace gradrecomp::profile {
 
 /// Sees every allocation and release that one thread makes through the CPU tensor allocator.

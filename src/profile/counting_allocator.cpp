@@ -9,8 +9,8 @@
 #include <mutex>
 #include <vector>
 
-#include "profile/device_log.h"
 #include "profile/allocation_sink.h"
+#include "profile/device_log.h"
 
 namespace gradrecomp::profile {
 namespace {

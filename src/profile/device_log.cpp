@@ -6,8 +6,8 @@
 #include <atomic>
 #include <utility>
 
-#include "profile/cuda_in_use.h"
 #include "gradrecomp/device/allocations.h"
+#include "profile/cuda_in_use.h"
 #include "tape/observer.h"
 
 namespace gradrecomp::profile {

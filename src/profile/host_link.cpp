@@ -4,8 +4,8 @@
 #include <mutex>
 #include <utility>
 
-#include "tape/observer.h"
 #include "tape/host_memory/transfer_times.h"
+#include "tape/observer.h"
 
 namespace gradrecomp {
 namespace {

@@ -74,7 +74,8 @@ MemoryCounter memory_counter(c10::Device device) {
 }
 
 DeviceMemory device_memory(c10::Device device) {
-  if (device.is_cpu()) return {profile::cpu_counter(), profile::cpu_counter(), profile::cpu_counter()};
+  if (device.is_cpu())
+    return {profile::cpu_counter(), profile::cpu_counter(), profile::cpu_counter()};
   if (!in_use(device)) return {};
   const auto stats = device_stats(device);
   return {requested_of(stats, device), counter_of(stats.allocated_bytes),

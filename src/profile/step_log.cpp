@@ -5,8 +5,8 @@
 
 #include "profile/device_log.h"
 #include "profile/flops.h"
-#include "tape/aten/polite_lock.h"
 #include "profile/stream_clock.h"
+#include "tape/aten/polite_lock.h"
 
 namespace gradrecomp::profile {
 

@@ -7,9 +7,9 @@
 #include <stdexcept>
 #include <utility>
 
+#include "gradrecomp/host_link.h"
 #include "gradrecomp/plan/predict.h"
 #include "gradrecomp/plan/signature.h"
-#include "gradrecomp/host_link.h"
 
 namespace gradrecomp {
 

@@ -12,10 +12,10 @@
 #include "gradrecomp/plan/graph.h"
 #include "gradrecomp/plan/make_plan.h"
 #include "gradrecomp/plan/plan.h"
-#include "profile/step_log.h"
 #include "gradrecomp/region.h"
-#include "tape/record/recorder.h"
+#include "profile/step_log.h"
 #include "region/profile_schedule.h"
+#include "tape/record/recorder.h"
 
 namespace gradrecomp {
 

@@ -5,9 +5,9 @@
 #include <string_view>
 #include <vector>
 
+#include "region/session.h"
 #include "tape/aten/capture.h"
 #include "tape/aten/range.h"
-#include "region/session.h"
 
 namespace gradrecomp {
 

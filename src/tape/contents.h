@@ -2,8 +2,8 @@
 
 #include <c10/util/flat_hash_map.h>
 
-#include "tape/tape.h"
 #include "tape/print.h"
+#include "tape/tape.h"
 
 namespace gradrecomp::tape {
 

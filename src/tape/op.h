@@ -9,9 +9,9 @@
 #include <optional>
 #include <vector>
 
-#include "tape/dispatch/dispatch_state.h"
 #include "tape/aten/geometry.h"
 #include "tape/aten/rng_state.h"
+#include "tape/dispatch/dispatch_state.h"
 #include "tape/substitute.h"
 
 namespace gradrecomp::tape {

@@ -7,12 +7,12 @@
 #include <cstring>
 #include <utility>
 
-#include "tape/contents.h"
-#include "tape/observer.h"
 #include "tape/aten/polite_lock.h"
-#include "tape/host_memory/host_copy.h"
-#include "tape/replay/replay_thread.h"
 #include "tape/aten/stream_scope.h"
+#include "tape/contents.h"
+#include "tape/host_memory/host_copy.h"
+#include "tape/observer.h"
+#include "tape/replay/replay_thread.h"
 #include "tape/replay/sweep.h"
 #include "tape/replay/verification.h"
 
@@ -161,7 +161,8 @@ void Tape::print_source(ValueId id, const Geometry& geometry) {
 
 void Tape::note_blind_read(ValueId id) {
   const Value& value = values_[id];
-  const bool could_look = guard_ != Guard::off && value.storage && Print::can_look_at(value.storage);
+  const bool could_look =
+      guard_ != Guard::off && value.storage && Print::can_look_at(value.storage);
   if (!could_look || value.has_print || abandoned(id)) return;
   values_[id].read_blindly = true;
 }
@@ -229,9 +230,8 @@ OpId Tape::add_op(Op op) {
 
 bool Tape::has_blind_inputs(const Value& value) const {
   return value.producer >= 0 &&
-         std::ranges::any_of(ops_[value.producer].reads, [&](const Read& read) {
-           return values_[read.value].read_blindly;
-         });
+         std::ranges::any_of(ops_[value.producer].reads,
+                             [&](const Read& read) { return values_[read.value].read_blindly; });
 }
 
 void Tape::snapshot_before_write(ValueId id) {
@@ -465,8 +465,7 @@ void Tape::check_unmodified(ValueId id, const Op& reader) const {
       "one of the variables needed for gradient computation has been modified by an inplace "
       "operation: an input of ",
       reader.handle.schema().name(), " of ", value.bytes, " bytes is at version ",
-      version_of(value), "; expected version ",
-      sealed_ ? value.sealed_version : value.seen_version,
+      version_of(value), "; expected version ", sealed_ ? value.sealed_version : value.seen_version,
       " instead. GradRecomp needs it to rematerialize a dropped value. Modify it after "
       "backward, or keep that value.");
 }

@@ -5,9 +5,9 @@
 #include <c10/core/StreamGuard.h>
 #include <c10/core/impl/VirtualGuardImpl.h>
 
-#include "gradrecomp/models/resnet.h"
 #include "gradrecomp/checkpointed_sequential.h"
 #include "gradrecomp/memory_meter.h"
+#include "gradrecomp/models/resnet.h"
 #include "support/live_memory.h"
 #include "support/training.h"
 

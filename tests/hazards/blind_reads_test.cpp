@@ -3,7 +3,7 @@
 #include <gmock/gmock.h>
 #include <torch/torch.h>
 
-#include "gradrecomp/region/region.h"
+#include "gradrecomp/region.h"
 #include "support/modes.h"
 
 namespace gradrecomp::test {
@@ -13,9 +13,7 @@ using ::testing::HasSubstr;
 
 constexpr int kNumSteps = 4;
 
-void fill(const at::Tensor& tensor) {
-  std::fill_n(tensor.data_ptr<float>(), tensor.numel(), 2.0F);
-}
+void fill(const at::Tensor& tensor) { std::fill_n(tensor.data_ptr<float>(), tensor.numel(), 2.0F); }
 
 at::Tensor small_weight() { return (torch::randn({8, 8}) * 0.3).requires_grad_(); }
 
@@ -109,8 +107,7 @@ RunPart keeping_products() {
 /// empty.
 void expect_same_where_products_are_kept(const HostileProgram& program, const std::string& text) {
   torch::manual_seed(1);
-  const Tensors plain =
-      program([](const std::function<at::Tensor()>& part) { return part(); });
+  const Tensors plain = program([](const std::function<at::Tensor()>& part) { return part(); });
   torch::manual_seed(1);
   try {
     expect_same_bits(plain, program(keeping_products()));

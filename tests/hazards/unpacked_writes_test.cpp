@@ -2,7 +2,7 @@
 #include <gmock/gmock.h>
 #include <torch/torch.h>
 
-#include "gradrecomp/region/region.h"
+#include "gradrecomp/region.h"
 #include "support/messages.h"
 #include "support/modes.h"
 
@@ -54,7 +54,9 @@ TEST(UnpackedWrite, H17IsSeenByWhoeverReadsItNextAsInPlainTraining) {
   const auto twice = [](const RunPart& run) {
     auto weight = small_weight();
     for (int step = 0; step < 2; ++step) {
-      const auto y = run([&] { return SquareInPlace::apply(torch::ones({8, 8}).mm(weight)).sum(); });
+      const auto y = run([&] {
+        return SquareInPlace::apply(torch::ones({8, 8}).mm(weight)).sum();
+      });
       if (step == 0) {
         y.backward();
         continue;

@@ -613,10 +613,8 @@ TEST(VersionedWrite, H17OfAnotherThreadIsFound) {
 // A backward pass in the region comes before the recorder has looked again.
 TEST(VersionedWrite, H17OfAnotherThreadBeforeABackwardInTheRegionIsPlainsOrAnError) {
   auto weight = (torch::randn({8, 8}) * 0.3).requires_grad_();
-  Region region({.policy = "drop_all",
-                 .verify = Verify::never,
-                 .guard = Guard::off,
-                 .window_bytes = 600});
+  Region region(
+      {.policy = "drop_all", .verify = Verify::never, .guard = Guard::off, .window_bytes = 600});
   auto x = torch::randn({8, 8});
   EXPECT_THAT(message_of([&] {
                 region.run([&] {

@@ -7,17 +7,17 @@
 #include <atomic>
 #include <thread>
 
-#include "fickle.h"
-#include "gradrecomp/kernels/table.h"
-#include "gradrecomp/device/capture.h"
-#include "tape/dispatch/op_traits.h"
-#include "tape/record/recorder.h"
 #include "gradrecomp/device/allocations.h"
+#include "gradrecomp/device/capture.h"
+#include "gradrecomp/kernels/table.h"
 #include "support/host_device/host_device.h"
 #include "support/messages.h"
 #include "support/own_operator.h"
 #include "support/plans.h"
 #include "support/training.h"
+#include "tape/dispatch/fickle.h"
+#include "tape/dispatch/op_traits.h"
+#include "tape/record/recorder.h"
 
 namespace gradrecomp::test {
 namespace {
@@ -214,7 +214,8 @@ class Shortage {
 
  private:
   static std::unique_ptr<at::ObserverContext> meet_convolution(const at::RecordFunction& call) {
-    if (std::string_view(call.name()) == "aten::convolution_overrideable") device::report_shortage();
+    if (std::string_view(call.name()) == "aten::convolution_overrideable")
+      device::report_shortage();
     return nullptr;
   }
   at::CallbackHandle callback_;

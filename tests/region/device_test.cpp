@@ -6,10 +6,10 @@
 
 #include <thread>
 
+#include "gradrecomp/host_link.h"
 #include "gradrecomp/kernels/table.h"
 #include "gradrecomp/models/bert.h"
 #include "gradrecomp/models/resnet.h"
-#include "gradrecomp/host_link.h"
 #include "support/host_device/host_device.h"
 #include "support/messages.h"
 #include "support/plans.h"

@@ -6,10 +6,10 @@
 
 #include "gradrecomp/memory_meter.h"
 #include "gradrecomp/region.h"
-#include "tape/record/recorder.h"
 #include "support/messages.h"
 #include "support/own_operator.h"
 #include "support/training.h"
+#include "tape/record/recorder.h"
 
 namespace gradrecomp::test {
 namespace {

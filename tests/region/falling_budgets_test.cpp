@@ -4,11 +4,11 @@
 
 #include <algorithm>
 
+#include "gradrecomp/memory_meter.h"
 #include "gradrecomp/models/bert.h"
 #include "gradrecomp/models/resnet.h"
 #include "gradrecomp/models/vit.h"
 #include "gradrecomp/plan/make_plan.h"
-#include "gradrecomp/memory_meter.h"
 #include "gradrecomp/region.h"
 #include "support/training.h"
 

@@ -3,8 +3,8 @@
 #include <gtest/gtest.h>
 #include <torch/torch.h>
 
-#include "gradrecomp/plan/signature.h"
 #include "gradrecomp/memory_meter.h"
+#include "gradrecomp/plan/signature.h"
 #include "gradrecomp/region.h"
 #include "support/messages.h"
 #include "support/plans.h"

@@ -7,8 +7,8 @@
 #include <limits>
 #include <vector>
 
-#include "gradrecomp/plan/simulate.h"
 #include "gradrecomp/memory_meter.h"
+#include "gradrecomp/plan/simulate.h"
 #include "gradrecomp/region.h"
 #include "support/training.h"
 

@@ -1,10 +1,10 @@
 // Conformance M5 to M8, M11, M12, R5: what stays in memory between and after steps.
-#include "gradrecomp/models/resnet.h"
 #include "gradrecomp/checkpoint.h"
 #include "gradrecomp/checkpointed_sequential.h"
-#include "tape/record/recorder.h"
+#include "gradrecomp/models/resnet.h"
 #include "support/live_memory.h"
 #include "support/training.h"
+#include "tape/record/recorder.h"
 
 namespace gradrecomp::test {
 namespace {

@@ -232,8 +232,8 @@ TEST(NumericModes, AreFollowedBeforeABackwardInThePlannedRegion) {
           const auto y = run([&] {
             const at::Tensor sum = by_mode(x.exp()).sin().sum();
             if (step < 3) return sum + x.sum();
-            const auto takes_back = c10::make_scope_exit(
-                [] { at::globalContext().setUserEnabledMkldnn(true); });
+            const auto takes_back =
+                c10::make_scope_exit([] { at::globalContext().setUserEnabledMkldnn(true); });
             at::globalContext().setUserEnabledMkldnn(false);
             inner = torch::autograd::grad({sum}, {x})[0];
             return x.sum();

@@ -7,15 +7,15 @@
 #include <random>
 #include <vector>
 
+#include "gradrecomp/memory_meter.h"
 #include "gradrecomp/models/resnet.h"
 #include "gradrecomp/plan/predict.h"
-#include "gradrecomp/memory_meter.h"
 #include "gradrecomp/region.h"
-#include "host_pool.h"
 #include "support/plans.h"
 #include "support/programs.h"
 #include "support/step_chain.h"
 #include "support/training.h"
+#include "tape/host_memory/host_pool.h"
 
 namespace gradrecomp::test {
 namespace {

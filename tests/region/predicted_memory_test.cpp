@@ -5,10 +5,10 @@
 #include "gradrecomp/models/bert.h"
 #include "gradrecomp/models/resnet.h"
 #include "gradrecomp/plan/simulate.h"
-#include "tape/record/recorder.h"
 #include "support/live_memory.h"
 #include "support/predicted_peaks.h"
 #include "support/training.h"
+#include "tape/record/recorder.h"
 
 namespace gradrecomp::test {
 namespace {

@@ -1,6 +1,6 @@
 // Conformance E6, E7, E8: random ops draw once, and replays draw the same.
-#include "tape/record/recorder.h"
 #include "support/programs.h"
+#include "tape/record/recorder.h"
 
 namespace gradrecomp::test {
 namespace {

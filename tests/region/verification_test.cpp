@@ -5,12 +5,12 @@
 #include <algorithm>
 #include <atomic>
 
-#include "gradrecomp/models/resnet.h"
 #include "gradrecomp/checkpointed_sequential.h"
-#include "tape/observer.h"
+#include "gradrecomp/models/resnet.h"
 #include "support/messages.h"
 #include "support/own_operator.h"
 #include "support/training.h"
+#include "tape/observer.h"
 
 namespace gradrecomp::test {
 namespace {

@@ -5,8 +5,8 @@
 #include <torch/library.h>
 #include <torch/torch.h>
 
-#include "tape/record/recorder.h"
 #include "support/own_process.h"
+#include "tape/record/recorder.h"
 
 #if __has_include(<c10/core/impl/FakeTensorModeTLS.h>)
 #include <c10/core/impl/FakeTensorModeTLS.h>

@@ -2,9 +2,9 @@
 #include <gtest/gtest.h>
 #include <torch/torch.h>
 
+#include "support/training.h"
 #include "tape/observer.h"
 #include "tape/record/recorder.h"
-#include "support/training.h"
 
 namespace gradrecomp::tape {
 namespace {

@@ -6,8 +6,8 @@
 
 #include <atomic>
 
-#include "tape/record/recorder.h"
 #include "support/own_process.h"
+#include "tape/record/recorder.h"
 
 namespace gradrecomp::tape {
 namespace {

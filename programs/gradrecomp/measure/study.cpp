@@ -5,9 +5,9 @@
 #include <stdexcept>
 #include <utility>
 
+#include "gradrecomp/host_link.h"
 #include "gradrecomp/plan/make_plan.h"
 #include "gradrecomp/plan/policies.h"
-#include "gradrecomp/host_link.h"
 #include "workload/device.h"
 
 namespace gradrecomp::program {

@@ -3,9 +3,9 @@
 #include <string>
 #include <vector>
 
+#include "gradrecomp/options.h"
 #include "gradrecomp/plan/graph_file.h"
 #include "gradrecomp/plan/plan.h"
-#include "gradrecomp/options.h"
 #include "progress.h"
 
 namespace gradrecomp::program {

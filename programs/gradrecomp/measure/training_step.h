@@ -17,7 +17,7 @@ struct TrainingStep {
   double seconds = 0;
   std::int64_t start_bytes = 0;          ///< live just before forward
   std::int64_t measured_peak_bytes = 0;  ///< activation peak
-  DeviceMemory memory;          ///< when it has ended, with peaks within it
+  DeviceMemory memory;                   ///< when it has ended, with peaks within it
 };
 
 /// What a plan must not change: the loss of a step just taken, all gradients and all buffers.

@@ -4,8 +4,8 @@
 
 #include <mutex>
 
-#include "gradrecomp/export.h"
 #include "gradrecomp/device/allocations.h"
+#include "gradrecomp/export.h"
 
 namespace gradrecomp::profile::cuda {
 namespace {

@@ -1,11 +1,12 @@
 // Says whether the present CUDA stream is being captured into a graph.
+#include "gradrecomp/device/capture.h"
+
 #include <ATen/DeviceAccelerator.h>
 #include <c10/core/CachingDeviceAllocator.h>
 #include <c10/core/impl/VirtualGuardImpl.h>
 #include <cuda_runtime_api.h>
 
 #include "gradrecomp/export.h"
-#include "gradrecomp/device/capture.h"
 
 namespace gradrecomp::profile::cuda {
 namespace {

@@ -4,7 +4,6 @@
 #include <c10/core/Storage.h>
 #include <c10/core/impl/SizesAndStrides.h>
 
-
 namespace gradrecomp::tape {
 
 /// Everything of a tensor but its storage: how to read a value through one argument.

@@ -2,7 +2,6 @@
 
 #include <mutex>
 
-
 namespace gradrecomp::tape {
 
 // Note [ Locks and the interpreter ]

@@ -5,7 +5,6 @@
 #include <cstdint>
 #include <string>
 
-
 namespace gradrecomp::tape {
 
 /// A named span of time, from construction to destruction on one thread: a user scope to LibTorch's

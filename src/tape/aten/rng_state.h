@@ -7,7 +7,6 @@
 #include <mutex>
 #include <optional>
 
-
 namespace gradrecomp::tape {
 
 // Note [ Drawing by turns ]

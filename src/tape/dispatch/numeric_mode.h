@@ -3,7 +3,6 @@
 #include <array>
 #include <cstdint>
 
-
 namespace gradrecomp::tape {
 
 /// What LibTorch lets a program choose for the process or a thread that changes the bits of what

@@ -5,7 +5,6 @@
 #include <cstdint>
 #include <vector>
 
-
 namespace gradrecomp::tape {
 
 /// Operators that compute each element of their result from those at the same place.

@@ -2,7 +2,6 @@
 
 #include <cstdint>
 
-
 namespace gradrecomp::tape {
 
 // Note [ Algorithms that change for want of memory ]

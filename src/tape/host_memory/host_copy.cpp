@@ -9,9 +9,9 @@
 #include <utility>
 
 #include "tape/aten/bytes.h"
-#include "tape/host_memory/host_pool.h"
 #include "tape/aten/stream_scope.h"
 #include "tape/aten/unseen.h"
+#include "tape/host_memory/host_pool.h"
 
 namespace gradrecomp::tape {
 namespace {

@@ -5,7 +5,6 @@
 #include <span>
 #include <vector>
 
-
 namespace gradrecomp::tape {
 
 /// A kept value that is in host memory between its use in forward and its use in backward.

@@ -6,10 +6,10 @@
 #include <limits>
 #include <optional>
 
-#include "tape/host_memory/host_copy.h"
 #include "tape/aten/stopwatch.h"
 #include "tape/aten/stream_scope.h"
 #include "tape/aten/unseen.h"
+#include "tape/host_memory/host_copy.h"
 
 namespace gradrecomp::tape {
 

@@ -6,10 +6,10 @@
 
 #include <mutex>
 
-#include "tape/record/handle.h"
-#include "tape/record/recorder.h"
-#include "tape/record/interceptor.h"
 #include "tape/dispatch/python_operators.h"
+#include "tape/record/handle.h"
+#include "tape/record/interceptor.h"
+#include "tape/record/recorder.h"
 
 namespace gradrecomp::tape {
 namespace {

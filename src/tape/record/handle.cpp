@@ -3,8 +3,8 @@
 #include <c10/util/Exception.h>
 #include <torch/csrc/autograd/graph_task.h>
 
-#include "tape/record/recorder.h"
 #include "tape/dispatch/plain_memory.h"
+#include "tape/record/recorder.h"
 
 namespace gradrecomp::tape {
 

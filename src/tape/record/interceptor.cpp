@@ -4,8 +4,8 @@
 #include <c10/util/Exception.h>
 #include <torch/library.h>
 
-#include "tape/record/recorder.h"
 #include "tape/record/operator_kernels.h"
+#include "tape/record/recorder.h"
 
 // Note [ Two ways to intercept ]
 //

@@ -8,8 +8,8 @@
 #include <utility>
 #include <vector>
 
-#include "tape/record/recorder.h"
 #include "tape/record/interceptor.h"
+#include "tape/record/recorder.h"
 
 #if __has_include(<c10/core/impl/FakeTensorModeTLS.h>)
 #include <c10/core/impl/FakeTensorModeTLS.h>

@@ -10,20 +10,20 @@
 #include <algorithm>
 #include <set>
 
-#include "tape/record/engine.h"
-#include "tape/record/may_differ.h"
 #include "tape/aten/capture.h"
-#include "tape/observer.h"
-#include "tape/dispatch/op_traits.h"
-#include "tape/dispatch/shortage.h"
-#include "tape/record/interceptor.h"
-#include "tape/substitutes/split_calls.h"
-#include "tape/dispatch/plain_memory.h"
-#include "tape/substitutes/pointwise_step.h"
-#include "tape/print.h"
-#include "tape/aten/stream_scope.h"
 #include "tape/aten/intercepted_key.h"
+#include "tape/aten/stream_scope.h"
+#include "tape/dispatch/op_traits.h"
+#include "tape/dispatch/plain_memory.h"
 #include "tape/dispatch/recording_pause.h"
+#include "tape/dispatch/shortage.h"
+#include "tape/observer.h"
+#include "tape/print.h"
+#include "tape/record/engine.h"
+#include "tape/record/interceptor.h"
+#include "tape/record/may_differ.h"
+#include "tape/substitutes/pointwise_step.h"
+#include "tape/substitutes/split_calls.h"
 
 namespace gradrecomp::tape {
 namespace {

@@ -6,14 +6,14 @@
 #include <algorithm>
 
 #include "tape/aten/bytes.h"
-#include "tape/observer.h"
-#include "tape/dispatch/op_traits.h"
 #include "tape/aten/range.h"
-#include "tape/dispatch/shortage.h"
-#include "tape/substitutes/packed_form.h"
 #include "tape/aten/stopwatch.h"
 #include "tape/aten/stream_scope.h"
 #include "tape/aten/unseen.h"
+#include "tape/dispatch/op_traits.h"
+#include "tape/dispatch/shortage.h"
+#include "tape/observer.h"
+#include "tape/substitutes/packed_form.h"
 
 namespace gradrecomp::tape {
 namespace {

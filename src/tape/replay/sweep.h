@@ -3,8 +3,8 @@
 #include <utility>
 #include <vector>
 
-#include "tape/tape.h"
 #include "tape/substitutes/pointwise_pass.h"
+#include "tape/tape.h"
 
 namespace gradrecomp::tape {
 

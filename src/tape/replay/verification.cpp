@@ -9,11 +9,11 @@
 #include <utility>
 
 #include "tape/aten/bytes.h"
-#include "tape/observer.h"
-#include "tape/dispatch/op_traits.h"
-#include "tape/substitutes/pointwise_pass.h"
 #include "tape/aten/stopwatch.h"
 #include "tape/aten/unseen.h"
+#include "tape/dispatch/op_traits.h"
+#include "tape/observer.h"
+#include "tape/substitutes/pointwise_pass.h"
 
 namespace gradrecomp::tape {
 namespace {

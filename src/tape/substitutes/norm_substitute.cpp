@@ -3,8 +3,8 @@
 #include <ATen/ATen.h>
 
 #include "tape/aten/bytes.h"
-#include "tape/substitutes/device_kernels.h"
 #include "tape/op.h"
+#include "tape/substitutes/device_kernels.h"
 
 namespace gradrecomp::tape {
 namespace {

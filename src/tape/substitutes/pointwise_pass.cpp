@@ -6,9 +6,9 @@
 #include <span>
 
 #include "tape/aten/bytes.h"
-#include "tape/substitutes/device_kernels.h"
 #include "tape/aten/stream_scope.h"
 #include "tape/aten/unseen.h"
+#include "tape/substitutes/device_kernels.h"
 
 namespace gradrecomp::tape {
 

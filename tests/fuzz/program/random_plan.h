@@ -4,9 +4,9 @@
 #include <string>
 
 #include "fuzz/world/dice.h"
+#include "gradrecomp/options.h"
 #include "gradrecomp/plan/graph.h"
 #include "gradrecomp/plan/plan.h"
-#include "gradrecomp/options.h"
 
 namespace gradrecomp::fuzzing {
 
