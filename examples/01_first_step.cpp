@@ -3,7 +3,7 @@
 
 #include <iostream>
 
-#include "gradrecomp/checkpointed_sequential.h"
+#include "gradrecomp/gradrecomp.h"
 
 int main() {
   torch::manual_seed(0);

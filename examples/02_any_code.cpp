@@ -3,7 +3,7 @@
 
 #include <iostream>
 
-#include "gradrecomp/region.h"
+#include "gradrecomp/gradrecomp.h"
 
 int main() {
   torch::manual_seed(0);

@@ -4,8 +4,7 @@
 #include <iostream>
 #include <vector>
 
-#include "gradrecomp/checkpoint.h"
-#include "gradrecomp/memory_meter.h"
+#include "gradrecomp/gradrecomp.h"
 
 torch::nn::Sequential block() {
   return torch::nn::Sequential(torch::nn::Linear(256, 1024), torch::nn::GELU(),

@@ -5,7 +5,7 @@
 #include <iostream>
 #include <tuple>
 
-#include "gradrecomp/region.h"
+#include "gradrecomp/gradrecomp.h"
 
 int main() {
   torch::manual_seed(0);

@@ -6,8 +6,8 @@
 #include <iostream>
 #include <memory>
 
+#include "gradrecomp/gradrecomp.h"
 #include "gradrecomp/plan/plan_file.h"
-#include "gradrecomp/region.h"
 
 torch::nn::Sequential mlp() {
   torch::nn::Sequential layers;

@@ -4,7 +4,7 @@
 
 #include <iostream>
 
-#include "gradrecomp/region.h"
+#include "gradrecomp/gradrecomp.h"
 
 int main() {
   namespace nn = torch::nn;

@@ -5,7 +5,7 @@
 
 #include <iostream>
 
-#include "gradrecomp/checkpointed_sequential.h"
+#include "gradrecomp/gradrecomp.h"
 
 /// Autocast to bfloat16 on the CPU, in its scope.
 struct Autocast {

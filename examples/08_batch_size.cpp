@@ -4,9 +4,8 @@
 
 #include <iostream>
 
-#include "gradrecomp/memory_meter.h"
+#include "gradrecomp/gradrecomp.h"
 #include "gradrecomp/plan/batch_plan.h"
-#include "gradrecomp/region.h"
 
 namespace plan = gradrecomp::plan;
 

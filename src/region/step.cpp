@@ -72,8 +72,8 @@ void Step::begin_profile() {
   log_ = profile::StepLog::begin(tape_);
   tape_->observe(log_);
   // What is verified is also compared whole.
-  if (session_->verifies() && session_->options().guard != tape::Guard::off) {
-    tape_->guard(tape::Guard::whole);
+  if (session_->verifies() && session_->options().guard != Guard::off) {
+    tape_->guard(Guard::whole);
   }
   // Autograd saves an op's inputs before the op is seen, also those of the very first.
   for (tape::ValueId id = 0; id < static_cast<tape::ValueId>(tape_->values().size()); ++id) {

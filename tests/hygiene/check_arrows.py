@@ -55,6 +55,7 @@ MOST_FILES = 20  # in one folder of src or programs
 OWNERS = {
     "checkpoint.h": "nn",
     "checkpointed_sequential.h": "nn",
+    "gradrecomp.h": "nn",
     "guard.h": "tape",
     "host_link.h": "profile",
     "memory_meter.h": "profile",
@@ -76,7 +77,7 @@ HEADERS = {
 CROWDED = {"src/kernels"}  # not given rooms yet
 # A tape replays when it is asked for what it dropped.
 EXCEPTIONS = {("tape/tape.cpp", "tape/replay/")}
-EVERYWHERE = {"gradrecomp/export.h"}
+EVERYWHERE = {"gradrecomp/export.h", "gradrecomp/version.h"}
 INCLUDE = re.compile(r'^\s*#\s*include\s*[<"]([^>"]+)[>"]', re.MULTILINE)
 TORCH = re.compile(r"(torch|ATen|c10|caffe2)/")
 

@@ -17,6 +17,7 @@
 #include "support/training.h"
 #include "tape/dispatch/fickle.h"
 #include "tape/dispatch/op_traits.h"
+#include "tape/record/may_differ.h"
 #include "tape/record/recorder.h"
 
 namespace gradrecomp::test {

@@ -13,8 +13,6 @@
 namespace gradrecomp::test {
 namespace {
 
-using MemoryMeter;
-
 class PredictedMemory : public LiveMemory {};
 
 TEST_F(PredictedMemory, M3AndM9PredictedPeakAndReplaysOfAResNetAreExact) {

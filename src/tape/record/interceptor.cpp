@@ -4,6 +4,7 @@
 #include <c10/util/Exception.h>
 #include <torch/library.h>
 
+#include "tape/aten/intercepted_key.h"
 #include "tape/record/operator_kernels.h"
 #include "tape/record/recorder.h"
 

@@ -8,6 +8,7 @@
 #include <utility>
 #include <vector>
 
+#include "tape/aten/intercepted_key.h"
 #include "tape/record/interceptor.h"
 #include "tape/record/recorder.h"
 

@@ -8,7 +8,7 @@
 
 #include <iostream>
 
-#include "gradrecomp/checkpointed_sequential.h"
+#include "gradrecomp/gradrecomp.h"
 #include "gradrecomp/plan/graph.h"
 
 namespace nn = torch::nn;
