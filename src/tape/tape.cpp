@@ -159,12 +159,10 @@ void Tape::print_source(ValueId id, const Geometry& geometry) {
   print(id, geometry, guard_);
 }
 
-void Tape::note_blind_read(ValueId id) {
+bool Tape::is_unknown(ValueId id) const {
   const Value& value = values_[id];
-  const bool could_look =
-      guard_ != Guard::off && value.storage && Print::can_look_at(value.storage);
-  if (!could_look || value.has_print || abandoned(id)) return;
-  values_[id].read_blindly = true;
+  const bool can_look = guard_ != Guard::off && value.storage && Print::can_look_at(value.storage);
+  return can_look && !value.has_print && !abandoned(id);
 }
 
 bool Tape::was_written_unseen(ValueId id, bool writing) {
@@ -184,7 +182,7 @@ bool Tape::was_written_unseen(ValueId id, bool writing) {
 }
 
 void Tape::lose(ValueId id) {
-  const bool can_be_made_again = values_[id].hold != Hold::source && !has_blind_inputs(values_[id]);
+  const bool can_be_made_again = values_[id].hold != Hold::source && !is_made_blindly(values_[id]);
   if (can_be_made_again) return;
   values_[id].lost = true;
   for (Op& op : ops_) {
@@ -228,15 +226,13 @@ OpId Tape::add_op(Op op) {
   return static_cast<OpId>(ops_.size()) - 1;
 }
 
-bool Tape::has_blind_inputs(const Value& value) const {
-  return value.producer >= 0 &&
-         std::ranges::any_of(ops_[value.producer].reads,
-                             [&](const Read& read) { return values_[read.value].read_blindly; });
+bool Tape::is_made_blindly(const Value& value) const {
+  return value.producer >= 0 && std::ranges::any_of(ops_[value.producer].reads, &Read::blind);
 }
 
 void Tape::snapshot_before_write(ValueId id) {
   Value& value = values_[id];
-  if (value.hold == Hold::kept && has_blind_inputs(value)) make_source(id);
+  if (value.hold == Hold::kept && is_made_blindly(value)) make_source(id);
   if (value.hold != Hold::source || value.num_reads == 0 || value.lost) return;
   const OwnWork own_work;
   const StreamScope stream(stream_of_maker(id));
@@ -359,7 +355,7 @@ void Tape::distrust_if_written(ValueId id) {
   if (value.uninitialized && !value.must_keep) return;
   const auto due = static_cast<std::uint32_t>(value.num_due_bumps);
   if (version_of(value) <= value.seen_version + due) return;
-  if (value.hold == Hold::source || has_blind_inputs(value)) return lose(id);
+  if (value.hold == Hold::source || is_made_blindly(value)) return lose(id);
   let_go(id);
   value.stale = true;
 }
@@ -473,9 +469,6 @@ void Tape::check_unmodified(ValueId id, const Op& reader) const {
 // Before a replay reads a value that it did not make.
 void Tape::check_content(ValueId id, const Op& reader) {
   const Value& value = values_[id];
-  TORCH_CHECK(!value.read_blindly, "Tape::check_content: a replay of ",
-              reader.handle.schema().name(), " reads ", value.bytes,
-              " bytes of which nobody knows what they contained. GradRecomp bug, please report.");
   const bool shared = value.hold == Hold::source || value.hold == Hold::kept;
   if (!value.has_print || !shared || value.snapshot || guard_ == Guard::off) return;
   if (!sealed_) contents_->forget_looks();  // the region may write between its backward passes

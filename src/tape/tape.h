@@ -81,7 +81,6 @@ struct Value {
   bool must_keep = false;      ///< is a source, or would be if the program let go of it
   bool lost = false;           ///< cannot be made again and is not held
   bool borrowed = false;       ///< LibTorch did not allocate it, and cannot know how long it lasts
-  bool read_blindly = false;   ///< ops read it and nobody noted what it contained
   bool has_print = false;      ///< what it contains is known, see Contents
   bool stale = false;          ///< what the program holds is no longer this content
   bool snapshot = false;       ///< cloned when overwritten, because its content is a source
@@ -133,8 +132,8 @@ class Tape : public std::enable_shared_from_this<Tape> {
   void print(ValueId value, const Geometry& geometry, Guard guard);
   /// Notes what a source contains now, unless that is known or does not matter.
   void print_source(ValueId value, const Geometry& geometry);
-  /// Notes that an op reads `value` while nobody knows what it contains. No replay can read it.
-  void note_blind_read(ValueId value);
+  /// Whether nobody knows what `value` contains, though the guard could.
+  [[nodiscard]] bool is_unknown(ValueId value) const;
   /// Whether `value` has been written unseen since the last look; `writing`: the caller is about
   /// to.
   [[nodiscard]] bool was_written_unseen(ValueId value, bool writing);
@@ -258,8 +257,8 @@ class Tape : public std::enable_shared_from_this<Tape> {
   [[nodiscard]] const SweepPlan* sweep_plan(ValueId target) const;
   [[nodiscard]] c10::Storage live_storage(ValueId id) const;
   [[nodiscard]] bool is_modified(const Value& value) const;
-  /// Whether what it is made from has been read blindly, so that it cannot be made again.
-  [[nodiscard]] bool has_blind_inputs(const Value& value) const;
+  /// Whether the op that made it read blindly, so that it cannot be made again.
+  [[nodiscard]] bool is_made_blindly(const Value& value) const;
   void print_what_replays_read();
   void check_content(ValueId id, const Op& reader);
   void look_for_stale(ValueId id);

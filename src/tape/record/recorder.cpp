@@ -531,14 +531,12 @@ void Recorder::read_tensor(Draft& draft, const at::Tensor& tensor, std::int16_t 
   draft.reads_lent_memory |= tape_->may_vanish(read.value);
 }
 
-void Recorder::guard_externals(const Draft& draft) {
-  for (const Read& read : draft.op.reads) {
+void Recorder::guard_externals(Draft& draft) {
+  for (Read& read : draft.op.reads) {
     if (read.written || !tape_->values()[read.value].external) continue;
-    if (guards(advice_, read.value)) {
-      tape_->print_source(read.value, read.geometry);
-    } else {
-      tape_->note_blind_read(read.value);
-    }
+    const bool guarded = guards(advice_, read.value);
+    if (guarded) tape_->print_source(read.value, read.geometry);
+    read.blind = !guarded && tape_->is_unknown(read.value);
   }
 }
 

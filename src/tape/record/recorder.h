@@ -101,7 +101,7 @@ class Recorder {
   void record_unseen_write(const at::Tensor& tensor);
   void expect_bumps(const OpTraits& traits, const torch::jit::Stack& stack);
   void print_result(const Draft& draft, ValueId value, const Geometry& geometry);
-  void guard_externals(const Draft& draft);
+  void guard_externals(Draft& draft);
   void look_at_statistics(Draft& draft, const torch::jit::Stack& stack);
   at::Tensor record_copy(const at::Tensor& tensor, c10::DispatchKeySet keys);
   void read_arguments(Draft& draft, const torch::jit::Stack& stack);
