@@ -219,10 +219,11 @@ bool Session::wants_guarded(const Sequence& sequence) const {
 }
 
 // Recorders share what they follow, so a changed copy takes its place.
-void Session::note_guarded(const Sequence& sequence, std::vector<tape::ValueId> values) {
+void Session::note_guarded(const Sequence& sequence, const tape::Advice& followed,
+                           std::vector<tape::ValueId> values) {
   const std::lock_guard lock(mutex_);
   const Known known = find(sequence);
-  if (!known) return;
+  if (!known || known->advice.keep != followed.keep) return;
   auto changed = std::make_shared<KnownSequence>(*known);
   changed->advice.guarded = std::make_shared<const std::vector<tape::ValueId>>(std::move(values));
   replace(known, std::move(changed));

@@ -71,7 +71,9 @@ class Session {
   void closed(const StepReport& step, const Sequence& sequence);
   /// Whether it is still unknown which values of the sequence replays depend on.
   [[nodiscard]] bool wants_guarded(const Sequence& sequence) const;
-  void note_guarded(const Sequence& sequence, std::vector<tape::ValueId> values);
+  /// Notes them, unless the sequence has been given other advice since.
+  void note_guarded(const Sequence& sequence, const tape::Advice& followed,
+                    std::vector<tape::ValueId> values);
   /// Notes that a step changed its NumericMode where it was not expected to. Later steps look at
   /// each op.
   void look_at_modes();

@@ -123,7 +123,7 @@ void Step::close() {
   const Session::Sequence sequence = recorder_->sequence();
   const bool planned = recorder_->follows_plan_to_the_end();
   if (planned && session_->wants_guarded(sequence)) {
-    session_->note_guarded(sequence, recorder_->values_to_guard());
+    session_->note_guarded(sequence, recorder_->advice(), recorder_->values_to_guard());
   }
   recorder_.reset();
   current_step = nullptr;

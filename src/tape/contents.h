@@ -29,6 +29,8 @@ class Contents {
   void print(ValueId value, const c10::Storage& storage, const Geometry& geometry, Look look) {
     known_[value] = {Print(storage, geometry, look)};
   }
+  /// Whether no write to any part of `value` would go unseen.
+  [[nodiscard]] bool knows_whole(ValueId value) const { return known_.at(value).print.is_whole(); }
   [[nodiscard]] bool fits(ValueId value, const c10::Storage& storage) const {
     return known_.at(value).print.fits(storage);
   }

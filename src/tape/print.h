@@ -26,6 +26,7 @@ class Print {
   Print(const c10::Storage& storage, const Geometry& geometry, Look look);
 
   [[nodiscard]] bool fits(const c10::Storage& storage) const;
+  [[nodiscard]] bool is_whole() const { return row_bytes_ == 0; }
 
   /// Whether the memory of `storage` can be looked at from the host, at once.
   static bool can_look_at(const c10::Storage& storage);

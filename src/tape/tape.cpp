@@ -26,9 +26,19 @@ bool is_copy(Hold hold) { return made_again(hold) || hold == Hold::fetched; }
 
 // Grows with each write in place, through whichever tensor.
 std::uint32_t version_of(const Value& value) {
-  std::uint32_t version = value.version_counter.current_version();
+  std::uint32_t version = value.retired_version + value.version_counter.current_version();
   for (const auto& counter : value.alias_counters) version += counter.current_version();
   return version;
+}
+
+bool is_same(const c10::VariableVersion& one, const c10::VariableVersion& other) {
+  static_assert(sizeof(one) == sizeof(void*), "a counter is one pointer, which it does not show");
+  return std::memcmp(&one, &other, sizeof(one)) == 0;
+}
+
+bool is_watched(const Value& value, const c10::VariableVersion& counter) {
+  const auto is_this = [&](const c10::VariableVersion& known) { return is_same(known, counter); };
+  return is_this(value.version_counter) || std::ranges::any_of(value.alias_counters, is_this);
 }
 
 // Lent by its owner, through from_blob() and the like. What frees it, and when, is not ours to
@@ -67,7 +77,7 @@ ValueId Tape::read(const at::Tensor& tensor) {
   auto* storage = tensor.storage().unsafeGetStorageImpl();
   const ValueId known = find(storage);
   if (known >= 0) {
-    if (!values_[known].version_counter.enabled()) take_counter(known, tensor);
+    watch(known, tensor);
     return known;
   }
   const ValueId id = add_value(tensor, -1);
@@ -104,8 +114,16 @@ void Tape::take_counter(ValueId id, const at::Tensor& tensor) {
 void Tape::watch(ValueId id, const at::Tensor& alias) {
   if (alias.is_inference()) return;
   Value& value = values_[id];
-  value.alias_counters.push_back(alias.unsafeGetTensorImpl()->version_counter());
-  value.seen_version += value.alias_counters.back().current_version();
+  if (!value.version_counter.enabled()) return take_counter(id, alias);
+  const auto& counter = alias.unsafeGetTensorImpl()->version_counter();
+  if (is_watched(value, counter)) return;
+  std::erase_if(value.alias_counters, [&](const c10::VariableVersion& known) {
+    if (!known.unique()) return false;
+    value.retired_version += known.current_version();
+    return true;
+  });
+  value.alias_counters.push_back(counter);
+  value.seen_version += counter.current_version();
 }
 
 ValueId Tape::add(const c10::Storage& storage, OpId producer) {
@@ -176,9 +194,17 @@ bool Tape::was_written_unseen(ValueId id, bool writing) {
     value.num_due_bumps = 0;
   }
   if (value.uninitialized && !value.must_keep) return false;  // nobody has relied on it yet
-  if (written || !value.has_print) return written;
+  if (!value.has_print) return written;
+  if (written) return !is_as_printed(id);
   const auto storage = live_storage(id);
   return storage && !contents_->fits(id, storage);
+}
+
+// Functions of the program tell autograd of writes that have been recorded, too.
+bool Tape::is_as_printed(ValueId id) const {
+  if (!values_[id].has_print || !contents_->knows_whole(id)) return false;
+  const auto storage = original_of(id);
+  return storage && contents_->fits(id, storage);
 }
 
 void Tape::lose(ValueId id) {
@@ -195,14 +221,15 @@ void Tape::lose(ValueId id) {
   }
 }
 
-ValueId Tape::add_version(ValueId old, c10::Storage storage, OpId producer) {
+ValueId Tape::add_version(ValueId old, c10::Storage storage, OpId producer, bool bumps) {
   const ValueId id = add(storage, producer);
   Value& value = values_[id];
   Value& before = values_[old];
   value.version_counter = before.version_counter;
-  value.alias_counters = before.alias_counters;
-  value.seen_version = before.seen_version;
-  value.num_due_bumps = before.num_due_bumps + 1;
+  value.alias_counters = std::move(before.alias_counters);
+  value.retired_version = before.retired_version;
+  if (value.version_counter.enabled()) value.seen_version = version_of(value);
+  value.num_due_bumps = bumps ? 1 : 0;
   value.borrowed = before.borrowed;
   if (value.bytes == before.bytes) value.overwrites = old;  // else it has other memory
   value.external = before.external;
@@ -354,7 +381,7 @@ void Tape::distrust_if_written(ValueId id) {
   if (!is_content || value.num_reads == 0 || !value.version_counter.enabled()) return;
   if (value.uninitialized && !value.must_keep) return;
   const auto due = static_cast<std::uint32_t>(value.num_due_bumps);
-  if (version_of(value) <= value.seen_version + due) return;
+  if (version_of(value) <= value.seen_version + due || is_as_printed(id)) return;
   if (value.hold == Hold::source || is_made_blindly(value)) return lose(id);
   let_go(id);
   value.stale = true;
@@ -406,6 +433,7 @@ ValueId Tape::add_handle(const at::Tensor& tensor) {
 
 void Tape::release_handle(ValueId handle) {
   const auto guard = lock();
+  let_go_of_unused();
   const ValueId id = last_version(handle);
   if (observer_) observer_->releases(*this, id);
   touch(this);
@@ -414,6 +442,21 @@ void Tape::release_handle(ValueId handle) {
   if (value.num_handles == 0 && value.hold == Hold::cached) let_go(id);
   if (!sealed_ && may_vanish(id)) lose(id);
   if (sealed_) stop_wanting(id);
+}
+
+void Tape::hold_while_used(const at::Tensor& unpacked) {
+  const auto guard = lock();
+  let_go_of_unused();
+  unpacked_.push_back(unpacked);
+}
+
+void Tape::let_go_of_unused() {
+  std::vector<at::Tensor> unused;  // freeing memory may run code of the program
+  std::erase_if(unpacked_, [&](at::Tensor& unpacked) {
+    if (unpacked.use_count() > 1) return false;
+    unused.push_back(std::move(unpacked));
+    return true;
+  });
 }
 
 void Tape::stop_wanting(ValueId first) {
@@ -610,6 +653,7 @@ std::vector<Variant> Tape::variants() const {
 
 void Tape::drop_cached() {
   const auto guard = lock();
+  unpacked_.clear();
   contents_->forget_looks();
   for (ValueId id = 0; id < static_cast<ValueId>(values_.size()); ++id) {
     if (is_copy(values_[id].hold)) forget_copy(id);

@@ -1,6 +1,6 @@
 #pragma once
 
-#include <c10/core/TensorImpl.h>
+#include <ATen/core/Tensor.h>
 #include <c10/util/flat_hash_map.h>
 
 #include <deque>
@@ -61,6 +61,7 @@ struct Value {
   c10::VariableVersion version_counter;
   /// Of aliases that autograd does not take for views (aten::_unsafe_view), which count alone.
   std::vector<c10::VariableVersion> alias_counters;
+  std::uint32_t retired_version = 0;  ///< of counters that nobody else has any more
   std::uint32_t sealed_version = 0;
   std::uint32_t seen_version = 0;  ///< when the recorder last looked
   std::uint32_t copy_version = 0;  ///< when the tape got a copy of it, by a replay or from the host
@@ -163,7 +164,8 @@ class Tape : public std::enable_shared_from_this<Tape> {
   /// The same for the result of a factory, whose version counter must stay its own for now.
   ValueId add_factory_value(const at::Tensor& tensor, OpId producer);
   /// A new value in the storage of `old`, written by `producer`.
-  ValueId add_version(ValueId old, c10::Storage storage, OpId producer);
+  /// `bumps`: its version counter will grow on that account.
+  ValueId add_version(ValueId old, c10::Storage storage, OpId producer, bool bumps);
   OpId add_op(Op op);
   /// Makes `value` the result of another op than the one it was added with.
   void give_to(ValueId value, OpId producer) { values_[value].producer = producer; }
@@ -187,6 +189,9 @@ class Tape : public std::enable_shared_from_this<Tape> {
 
   ValueId add_handle(const at::Tensor& tensor);
   void release_handle(ValueId value);
+  /// Holds what backward was given as long as somebody else does, as autograd holds what it saved.
+  /// Else a leaf would take it for its gradient and add to it in place.
+  void hold_while_used(const at::Tensor& unpacked);
   /// The storage of `value`, replaying what it takes.
   /// Throws: c10::Error if a value it needs was modified after the forward pass, with the knowledge
   ///         of its version counter or without, or is gone, naming the op.
@@ -262,6 +267,8 @@ class Tape : public std::enable_shared_from_this<Tape> {
   void print_what_replays_read();
   void check_content(ValueId id, const Op& reader);
   void look_for_stale(ValueId id);
+  void let_go_of_unused();
+  [[nodiscard]] bool is_as_printed(ValueId id) const;
   void forget_copy(ValueId id);
   void forget_copy_if_written(ValueId id);
 
@@ -271,6 +278,7 @@ class Tape : public std::enable_shared_from_this<Tape> {
   /// Made by replays while the region runs; keeps their addresses from being used again.
   std::vector<c10::weak_intrusive_ptr<c10::StorageImpl>> shown_;
   std::unique_ptr<Contents> contents_;
+  std::vector<at::Tensor> unpacked_;  ///< that backward may still use
   Guard guard_ = Guard::sampled;
   std::shared_ptr<Observer> observer_;
   SweepPlans sweep_plans_;

@@ -4,12 +4,14 @@
 #include <torch/torch.h>
 
 #include "gradrecomp/region.h"
+#include "support/messages.h"
 #include "support/modes.h"
 
 namespace gradrecomp::test {
 namespace {
 
 using ::testing::HasSubstr;
+using ::testing::Not;
 
 constexpr int kNumSteps = 4;
 
@@ -106,6 +108,7 @@ RunPart keeping_products() {
 /// Expects plain's bits of steps that keep products, or an error that contains `text`, if it is not
 /// empty.
 void expect_same_where_products_are_kept(const HostileProgram& program, const std::string& text) {
+  const WarningLog log;
   torch::manual_seed(1);
   const Tensors plain = program([](const std::function<at::Tensor()>& part) { return part(); });
   torch::manual_seed(1);
@@ -115,6 +118,7 @@ void expect_same_where_products_are_kept(const HostileProgram& program, const st
     EXPECT_FALSE(text.empty()) << error.what();
     EXPECT_THAT(error.what(), HasSubstr(text));
   }
+  EXPECT_THAT(log.text(), Not(HasSubstr("please report")));
 }
 
 // What a plan keeps needs no look at what it is made from, until its own content is gone.

@@ -85,5 +85,63 @@ TEST(UnpackedWrite, H17IsSeenByWhoeverReadsItNextAsInPlainTraining) {
   }
 }
 
+/// Gives what it saved for its gradient, as it is.
+struct Dot : torch::autograd::Function<Dot> {
+  static at::Tensor forward(AutogradContext* context, const at::Tensor& weight,
+                            const at::Tensor& x) {
+    context->save_for_backward({x});
+    return (weight * x).sum();
+  }
+  static Tensors backward(AutogradContext* context, const Tensors&) {
+    return {context->get_saved_variables()[0], at::Tensor()};
+  }
+};
+
+// A leaf takes what nobody else holds for its gradient, and later gradients are added to that.
+TEST(UnpackedWrite, H17GradientsAreNotAddedToWhatWasSaved) {
+  for (const bool is_made_inside : {false, true}) {
+    SCOPED_TRACE(is_made_inside);
+    expect_same_in_every_mode([=](const RunPart& run) {
+      auto weight = torch::zeros({3}).requires_grad_();
+      auto x = torch::ones({3});
+      Tensors all;
+      for (int step = 0; step < kNumSteps; ++step) {
+        at::Tensor made;
+        const auto y = run([&] {
+          made = is_made_inside ? x.exp() : x;
+          return Dot::apply(weight, made).exp() * 0.1;
+        });
+        y.backward({}, /*retain_graph=*/true);
+        y.backward();
+        all.push_back(weight.grad().clone());
+        all.push_back(made.clone());
+      }
+      all.push_back(x);
+      return all;
+    });
+  }
+}
+
+// The memory that it writes to is no longer that of the op that made it first.
+TEST(UnpackedWrite, H17OntoWhatWasMadeAgainInTheRegionIsRecorded) {
+  const auto program = [](const RunPart& run) {
+    auto weight = small_weight();
+    auto other = small_weight();
+    Tensors all;
+    for (int step = 0; step < kNumSteps; ++step) {
+      const auto x = torch::randn({8, 8});
+      const auto y = run([&] {
+        const auto sum = SquareInPlace::apply(x.mm(weight)).sum();
+        const auto gradient = torch::autograd::grad({sum}, {weight})[0];
+        return ((gradient * 3).exp() * other).sum();
+      });
+      y.backward();
+      all.push_back(std::exchange(other.mutable_grad(), at::Tensor()));
+    }
+    return all;
+  };
+  expect_same_or_error_in_every_mode(program, "GradRecomp");
+}
+
 }  // namespace
 }  // namespace gradrecomp::test

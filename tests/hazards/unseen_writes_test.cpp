@@ -239,6 +239,32 @@ TEST(RawWrite, H2IntoOneBufferThatALoopUsesAgainGivesEachWhatItReadOrAnError) {
   EXPECT_LE(num_errors, std::ranges::count_if(every_mode(), is_unverified));
 }
 
+// Ops that write to some of it go on from what a pointer put there.
+TEST(RawWrite, H2IntoABufferThatOpsWriteToAfterwardsIsSeen) {
+  using Write = std::function<void(at::Tensor & buffer, const at::Tensor& x)>;
+  const std::vector<Write> writes = {
+      [](at::Tensor& b, const at::Tensor& x) { b.narrow(0, 0, 4).copy_(x.narrow(0, 0, 4)); },
+      [](at::Tensor& b, const at::Tensor& x) { at::mul_out(b, b, x); },
+      [](at::Tensor& b, const at::Tensor& x) {
+        b.index_put_({torch::tensor({1, 2})}, x[0], true);
+      },
+      [](at::Tensor& b, const at::Tensor&) { b.select(1, 3).fill_(2); },
+      [](at::Tensor& b, const at::Tensor& x) { b.masked_fill_(x > 0, 0.5); },
+      [](at::Tensor& b, const at::Tensor& x) {
+        b.scatter_(0, torch::zeros({1, 8}, torch::kLong), x);
+      },
+      [](at::Tensor& b, const at::Tensor& x) { b.copy_(x); }};
+  for (std::size_t i = 0; i < writes.size(); ++i) {
+    SCOPED_TRACE(i);
+    expect_same_in_every_mode(steps_of(8, [&](Layers& layers, const at::Tensor& x, int step) {
+      auto buffer = torch::empty({8, 8});
+      std::fill_n(buffer.data_ptr<float>(), buffer.numel(), static_cast<float>(step));
+      writes[i](buffer, x);
+      return layers.b(torch::tanh(layers.a(x)) * buffer);
+    }));
+  }
+}
+
 TEST(UnversionedWrite, H3BetweenForwardAndBackwardIsPlainsOrAnError) {
   const auto body = [](Layers& layers, const at::Tensor& x, int) {
     return layers.b(torch::gelu(torch::tanh(layers.a(x)) * x));

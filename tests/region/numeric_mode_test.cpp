@@ -247,6 +247,28 @@ TEST(NumericModes, AreFollowedBeforeABackwardInThePlannedRegion) {
       "was changed inside the region");
 }
 
+// Ops on integers follow the default dtype when they are called.
+TEST(NumericModes, HaveTheDefaultDtype) {
+  for (const auto type : {torch::kDouble, torch::kBFloat16}) {
+    SCOPED_TRACE(c10::toString(type));
+    expect_same_in_every_mode([=](const RunPart& run) {
+      const auto takes_back =
+          c10::make_scope_exit([] { torch::set_default_dtype(caffe2::TypeMeta::Make<float>()); });
+      const auto weight = torch::randn({8}).requires_grad_();
+      Tensors gradients;
+      for (int step = 0; step < 3; ++step) {
+        torch::set_default_dtype(c10::scalarTypeToTypeMeta(type));
+        const auto y = run([&] { return (torch::arange(8) / 7).sin() * weight; });
+        torch::set_default_dtype(
+            c10::scalarTypeToTypeMeta(type == torch::kBFloat16 ? torch::kHalf : torch::kFloat));
+        y.sum().backward();
+        gradients.push_back(std::exchange(weight.mutable_grad(), at::Tensor()));
+      }
+      return gradients;
+    });
+  }
+}
+
 TEST(NumericModes, WhatAPrecisionInheritsItStillInherits) {
   auto& context = at::globalContext();
   const auto precision = [&] {

@@ -2,6 +2,8 @@
 
 #include <ATen/Context.h>
 #include <ATen/Parallel.h>
+#include <c10/core/DefaultDtype.h>
+#include <c10/core/ScalarTypeToTypeMeta.h>
 #ifdef __SSE2__
 #include <xmmintrin.h>
 #endif
@@ -117,6 +119,9 @@ void change(const NumericMode& from, const NumericMode& to) {
     at::Context::setFlushDenormal(to.flushes_denormals);
   }
   if (from.num_threads != to.num_threads) at::set_num_threads(to.num_threads);
+  if (from.default_dtype != to.default_dtype) {
+    c10::set_default_dtype(c10::scalarTypeToTypeMeta(to.default_dtype));
+  }
 }
 
 }  // namespace
@@ -138,6 +143,7 @@ NumericMode NumericMode::present() {
       .flushes_denormals = tape::flushes_denormals(),
       .fp16_reduction = static_cast<std::uint8_t>(context.allowFP16ReductionCuBLAS()),
       .bf16_reduction = static_cast<std::uint8_t>(context.allowBF16ReductionCuBLAS()),
+      .default_dtype = c10::get_default_dtype_as_scalartype(),
       .cudnn_benchmark_limit = context.benchmarkLimitCuDNN(),
       .num_threads = at::get_num_threads(),
   };

@@ -1,5 +1,7 @@
 #pragma once
 
+#include <c10/core/ScalarType.h>
+
 #include <array>
 #include <cstdint>
 
@@ -7,7 +9,8 @@ namespace gradrecomp::tape {
 
 /// What LibTorch lets a program choose for the process or a thread that changes the bits of what
 /// kernels compute: libraries switched on or off, deterministic algorithms, precisions of float32
-/// and of reductions, the number of threads, denormal numbers flushed to zero.
+/// and of reductions, the number of threads, denormal numbers flushed to zero; and the default
+/// dtype, which ops on integers and numbers follow when they are called.
 ///
 /// Not in it: which library for linear algebra or BLAS is preferred on CUDA.
 struct NumericMode {
@@ -28,6 +31,7 @@ struct NumericMode {
   std::uint8_t fp16_reduction = 0;                           ///< at::CuBLASReductionOption
   std::uint8_t bf16_reduction = 0;                           ///< at::CuBLASReductionOption
   std::array<std::uint8_t, kNumPrecisions> precisions = {};  ///< at::Float32Precision
+  c10::ScalarType default_dtype = c10::ScalarType::Float;
   std::int32_t cudnn_benchmark_limit = 0;
   std::int32_t num_threads = 0;
 

@@ -22,25 +22,11 @@ constexpr std::array<std::string_view, 7> kUninitialized = {
     "aten::empty",          "aten::empty_like",        "aten::empty_strided",  "aten::new_empty",
     "aten::empty_permuted", "aten::new_empty_strided", "aten::empty_quantized"};
 
-// These write in place and do not read what they write to, which may be less than all of it.
-constexpr std::array<std::string_view, 18> kFills = {"aten::copy_",
-                                                     "aten::fill_",
-                                                     "aten::zero_",
-                                                     "aten::bernoulli_",
-                                                     "aten::normal_",
-                                                     "aten::uniform_",
-                                                     "aten::random_",
-                                                     "aten::exponential_",
-                                                     "aten::cauchy_",
-                                                     "aten::log_normal_",
-                                                     "aten::geometric_",
-                                                     "aten::index_put_",
-                                                     "aten::_index_put_impl_",
-                                                     "aten::index_copy_",
-                                                     "aten::index_fill_",
-                                                     "aten::masked_fill_",
-                                                     "aten::scatter_",
-                                                     "aten::rrelu_with_noise"};
+// These write all of their target and do not read it. What writes some of it goes on from the rest.
+constexpr std::array<std::string_view, 12> kFills = {
+    "aten::copy_",   "aten::fill_",       "aten::zero_",      "aten::bernoulli_",
+    "aten::normal_", "aten::uniform_",    "aten::random_",    "aten::exponential_",
+    "aten::cauchy_", "aten::log_normal_", "aten::geometric_", "aten::rrelu_with_noise"};
 
 // These give a tensor another storage or a storage another size.
 constexpr std::array<std::string_view, 4> kStorageChanging = {"aten::set_", "aten::resize_",
@@ -54,9 +40,10 @@ bool contains(const std::array<std::string_view, n>& names, std::string_view nam
   return std::find(names.begin(), names.end(), name) != names.end();
 }
 
-// Into memory of their own or in place; to kernels, variants with `out` are the same.
+// Into memory of their own or in place.
 Pointwise pointwise_kind(std::string_view name, std::string_view overload) {
-  if (name == "aten::relu" || name == "aten::relu_") return Pointwise::relu;
+  const bool is_relu = name == "aten::relu" || name == "aten::relu_";
+  if (is_relu && overload.empty()) return Pointwise::relu;
   if (overload != "Tensor" && overload != "Scalar") return Pointwise::no;
   if (name == "aten::add" || name == "aten::add_") return Pointwise::add;
   if (name == "aten::mul" || name == "aten::mul_") return Pointwise::mul;
@@ -137,6 +124,9 @@ std::unique_ptr<const OpTraits> read_traits(const c10::OperatorHandle& op) {
   traits->factory = is_factory(schema);
   traits->uninitialized = contains(kUninitialized, name);
   traits->fills = (any_write && writes_only_out) || contains(kFills, name);
+  const bool is_own = !name.starts_with("aten::");
+  traits->bumps = !is_own || op.hasKernelForDispatchKey(c10::DispatchKey::ADInplaceOrView);
+  traits->bumps_before = is_own && traits->bumps;
   traits->seeded = op.hasTag(at::Tag::nondeterministic_seeded);
   traits->replayable = !op.hasTag(at::Tag::nondeterministic_bitwise) && !is_collective(name) &&
                        !changes_storage && name != kUnseenWrite;

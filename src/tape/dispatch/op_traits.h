@@ -31,8 +31,10 @@ struct OpTraits {
   bool passive = false;        ///< changes no content and makes no storage: views, metadata
   bool factory = false;        ///< what torch:: offers it makes a variable of its result
   bool uninitialized = false;  ///< its output holds garbage until somebody writes it
-  bool fills = false;          ///< writes its targets without reading them
+  bool fills = false;          ///< writes all of its targets without reading them
   bool resizes = false;        ///< may give what it writes another size
+  bool bumps = false;          ///< autograd's part of it makes versions of its targets grow
+  bool bumps_before = false;   ///< maybe before the call, as operators written in Python do
   bool seeded = false;         ///< may draw from a random generator
   bool replayable = true;      ///< false: nondeterministic, collective, or it changes storages
 };

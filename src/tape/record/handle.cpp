@@ -40,6 +40,7 @@ at::Tensor Handle::call_unpack_hook() {
   at::Tensor unpacked = present_original();
   if (!unpacked.defined()) unpacked = rematerialize();
   share_version(unpacked);
+  tape_->hold_while_used(unpacked);
   return unpacked;
 }
 

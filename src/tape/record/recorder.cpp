@@ -47,7 +47,7 @@ std::uint64_t mix(std::uint64_t hash, std::uint64_t item) {
 // Kinds whose content may change or cannot be copied: what they configure cannot be run again.
 bool is_opaque(const c10::IValue& argument) {
   return argument.isObject() || argument.isCapsule() || argument.isPyObject() ||
-         argument.isFuture() || argument.isRRef() || argument.isBlob();
+         argument.isFuture() || argument.isRRef() || argument.isBlob() || argument.isGenericDict();
 }
 
 /// Where it runs: a tensor of the CPU may be a number beside those of another device.
@@ -89,6 +89,15 @@ bool grows(const torch::jit::Stack& stack, std::size_t count) {
       to.isTensor() ? to.toTensor().numel() : c10::multiply_integers(to.toIntVector());
   const auto bytes = (tensor.storage_offset() + numel) * tensor.element_size();
   return bytes > static_cast<std::int64_t>(tensor.storage().nbytes());
+}
+
+/// Whether they give the tensor the sizes that it has.
+bool keeps_sizes(const torch::jit::Stack& stack, std::size_t count) {
+  const c10::IValue& self = stack[stack.size() - count];
+  const c10::IValue& to = stack[stack.size() - count + 1];
+  if (!self.isTensor()) return false;
+  return self.toTensor().sizes() ==
+         (to.isTensor() ? to.toTensor().sizes().vec() : to.toIntVector());
 }
 
 /// Whether backward finds a gradient in `tensor`, or in the leaf that it views. What memory it
@@ -176,6 +185,8 @@ struct Recorder::Draft {
   bool returns_more = false;       // than plain tensors
   std::optional<c10::Device> device = {};
   bool is_fickle = false;  // on that device
+  bool has_failed = false;
+  std::vector<std::pair<std::size_t, c10::weak_intrusive_ptr<c10::StorageImpl>>> written = {};
 
   [[nodiscard]] const at::Tensor& copy_for(std::int16_t argument,
                                            const at::Tensor& original) const {
@@ -305,7 +316,7 @@ void Recorder::look_for_unseen_writes(const OpTraits& traits, const torch::jit::
   for (std::size_t i = 0; i < traits.writes.size(); ++i) {
     const bool writing = traits.writes[i] != 0;
     for_each_tensor(stack[first + i], [&](const at::Tensor& tensor, std::int32_t) {
-      look_for_unseen_write(tensor, writing);
+      look_for_unseen_write(tensor, writing && traits.bumps_before);
     });
   }
 }
@@ -339,12 +350,15 @@ void Recorder::note_write(const at::Tensor& tensor) {
   // What stands in its memory may be the old content or the new one: some call this too late.
   tape_->lose(known);
   record_unseen_write(tensor);
+  tape_->expect_bump(tape_->read(tensor));
 }
 
 void Recorder::expect_bumps(const OpTraits& traits, const torch::jit::Stack& stack) {
   const std::size_t first = stack.size() - traits.writes.size();
   for (std::size_t i = 0; i < traits.writes.size(); ++i) {
-    if (traits.writes[i] == 0) continue;
+    if (traits.writes[i] == 0 || (traits.resizes && keeps_sizes(stack, traits.writes.size()))) {
+      continue;
+    }
     for_each_tensor(stack[first + i], [&](const at::Tensor& tensor, std::int32_t) {
       if (!tensor.has_storage()) return;
       const ValueId known = tape_->find(tensor.storage().unsafeGetStorageImpl());
@@ -373,6 +387,7 @@ void Recorder::record_call(const c10::OperatorHandle& op, c10::DispatchKeySet ke
   } catch (...) {
     // Whatever the op wrote before it failed cannot be made again.
     draft.op.replayable = false;
+    draft.has_failed = true;
     find_written(draft);
     end(draft, nullptr);
     throw;
@@ -526,6 +541,10 @@ void Recorder::read_tensor(Draft& draft, const at::Tensor& tensor, std::int16_t 
   read.geometry = Geometry(tensor);
   const bool external = tape_->values()[read.value].external;
   read.has_gradient = external && has_gradient(tensor);
+  // A replay inside the region may have made it in other memory than the op that made it first.
+  if (written) {
+    draft.written.emplace_back(draft.op.reads.size() - 1, tensor.storage().getWeakStorageImpl());
+  }
   draft.writes_external |= written && external;
   draft.is_constant = draft.is_constant && !needs_gradient(tensor);
   draft.reads_lent_memory |= tape_->may_vanish(read.value);
@@ -533,7 +552,7 @@ void Recorder::read_tensor(Draft& draft, const at::Tensor& tensor, std::int16_t 
 
 void Recorder::guard_externals(Draft& draft) {
   for (Read& read : draft.op.reads) {
-    if (read.written || !tape_->values()[read.value].external) continue;
+    if (read.written || read.scratch || !tape_->values()[read.value].external) continue;
     const bool guarded = guards(advice_, read.value);
     if (guarded) tape_->print_source(read.value, read.geometry);
     read.blind = !guarded && tape_->is_unknown(read.value);
@@ -590,6 +609,7 @@ void Recorder::check_mode() {
 // Runs before the op, so that a step that leaves its plan does so before it drops by it.
 void Recorder::foresee(const Draft& draft) {
   hash_ = mix(hash_, draft.traits.name_hash);
+  hash_ = mix(hash_, tape_->values().size());  // autograd may have saved what no op has read
   if (draft.is_fickle) hash_ = mix(hash_, kFickle);
   if (draft.traits.fickle == Fickle::by_algorithm && num_algorithm_changes() > 0) {
     hash_ = mix(hash_, num_algorithm_changes());
@@ -651,13 +671,19 @@ void Recorder::prepare_writes(Draft& draft) {
     tape_->snapshot_before_write(read.value);
     const Value& value = tape_->values()[read.value];
     // An op that goes on from a content which cannot be made again cannot be replayed either.
-    const bool goes_on = value.uninitialized ? !draft.traits.fills : value.must_keep;
+    const bool reads_too = std::ranges::any_of(draft.op.reads, [&](const Read& other) {
+      return other.value == read.value && !other.written;
+    });
+    const bool overwrites = draft.traits.fills && read.geometry.fills(value.bytes) && !reads_too;
+    const bool goes_on = value.uninitialized ? !overwrites : value.must_keep;
     const bool makes_rubbish = draft.traits.resizes && is_rubbish(value);
     const bool adds_rubbish = draft.traits.resizes && !is_rubbish(value);
     if (adds_rubbish || (goes_on && !makes_rubbish && !value.snapshot)) draft.op.replayable = false;
   }
   // Counted after the snapshots: a write needs none on its own account.
-  for (const Read& read : draft.op.reads) tape_->count_read(read);
+  for (const Read& read : draft.op.reads) {
+    if (!read.scratch) tape_->count_read(read);
+  }
 }
 
 void Recorder::call(Draft& draft, torch::jit::Stack* stack) {
@@ -733,15 +759,17 @@ void Recorder::print_result(const Draft& draft, ValueId value, const Geometry& g
 }
 
 void Recorder::find_written(Draft& draft) {
-  for (std::size_t i = 0; i < draft.op.reads.size(); ++i) {
+  for (const auto& [i, memory] : draft.written) {
     const Read& read = draft.op.reads[i];
     const bool written_already = tape_->values()[read.value].overwritten_by >= 0;
-    auto storage = tape_->values()[read.value].owner.lock();
-    if (!read.written || written_already || !storage) continue;
+    auto storage = memory.lock();
+    if (written_already || !storage) continue;
+    const bool is_declared = draft.traits.writes[read.argument] != 0;
+    const bool bumps = is_declared && draft.traits.bumps && !draft.has_failed;
     const bool fills_alone = draft.traits.fills && draft.op.reads.size() == 1;
     const bool was_printed = tape_->values()[read.value].has_print;  // a constant goes on as one
     const auto producer = static_cast<OpId>(tape_->ops().size());
-    const ValueId id = tape_->add_version(read.value, std::move(storage), producer);
+    const ValueId id = tape_->add_version(read.value, std::move(storage), producer, bumps);
     if (draft.traits.resizes && is_rubbish(tape_->values()[read.value])) {
       tape_->set_uninitialized(id);
     } else if (was_printed && draft.is_constant && !draft.traits.resizes) {

@@ -53,6 +53,7 @@ class Recorder {
   static Recorder* current() noexcept;
 
   [[nodiscard]] const std::shared_ptr<Tape>& tape() const { return tape_; }
+  [[nodiscard]] const Advice& advice() const { return advice_; }
   /// True while values are held per window because no plan covers the current op.
   [[nodiscard]] bool in_window_mode() const { return advice_.keep == nullptr; }
   [[nodiscard]] const std::vector<std::uint64_t>& sequence() const { return sequence_; }

@@ -142,6 +142,7 @@ bool Verification::can_make(ValueId target) const {
     if (!seen.insert(id).second || tape_.live_storage(id)) continue;
     const OpId producer = tape_.values_[id].producer;
     if (producer < 0 || !tape_.ops_[producer].replayable) return false;
+    if (std::ranges::any_of(tape_.ops_[producer].reads, &Read::blind)) return false;
     for_each_input(tape_.ops_[producer], [&](ValueId input) { pending.push_back(input); });
   }
   return true;
@@ -150,6 +151,7 @@ bool Verification::can_make(ValueId target) const {
 bool Verification::can_run(const Op& op) const {
   return op.replayable && std::ranges::all_of(op.reads, [&](const Read& read) {
            const Value& value = tape_.values_[read.value];
+           if (read.blind) return false;
            if (value.temporary) return true;
            const auto storage = tape_.live_storage(read.value);
            return storage && static_cast<std::int64_t>(storage.nbytes()) == value.bytes &&
