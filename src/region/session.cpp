@@ -44,18 +44,12 @@ std::string why_not_plannable(const plan::Graph& graph) {
 
 tape::SweepPlans sweep_plans_of(const plan::Plan& plan) {
   if (plan.sweeps.empty()) return nullptr;
-  std::vector<tape::SweepPlan> plans;
-  for (const plan::Sweep& sweep : plan.sweeps) plans.push_back({sweep.target, sweep.cached});
-  return std::make_shared<const std::vector<tape::SweepPlan>>(std::move(plans));
+  return std::make_shared<const std::vector<plan::Sweep>>(plan.sweeps);
 }
 
 tape::Offloads offloads_of(const plan::Plan& plan) {
   if (plan.offloads.empty()) return nullptr;
-  std::vector<tape::Offload> offloads;
-  for (const auto& [value, leaves_after, returns_at] : plan.offloads) {
-    offloads.push_back({value, leaves_after, returns_at});
-  }
-  return std::make_shared<const tape::OffloadPlan>(std::move(offloads));
+  return std::make_shared<const tape::OffloadPlan>(plan.offloads);
 }
 
 std::shared_ptr<const std::vector<std::uint8_t>> kept_by(const plan::Plan& plan,

@@ -678,9 +678,9 @@ void Tape::follow(SweepPlans sweeps, Offloads offloads) {
   offloads_ = std::move(offloads);
 }
 
-const SweepPlan* Tape::sweep_plan(ValueId target) const {
+const plan::Sweep* Tape::sweep_plan(ValueId target) const {
   if (!sweep_plans_) return nullptr;
-  const auto plan = std::ranges::lower_bound(*sweep_plans_, target, {}, &SweepPlan::target);
+  const auto plan = std::ranges::lower_bound(*sweep_plans_, target, {}, &plan::Sweep::target);
   return plan != sweep_plans_->end() && plan->target == target ? &*plan : nullptr;
 }
 

@@ -12,6 +12,7 @@
 #include <vector>
 
 #include "gradrecomp/guard.h"
+#include "gradrecomp/plan/plan.h"
 #include "tape/host_memory/offload_plan.h"
 #include "tape/op.h"
 
@@ -43,14 +44,8 @@ enum class Hold : std::uint8_t {
   fetched,    ///< back from there, held until nothing wants it
 };
 
-/// What the replay for a demand of `target` caches, instead of every value with handles.
-struct SweepPlan {
-  ValueId target = -1;
-  std::vector<ValueId> cached = {};  ///< ascending
-};
-
 /// By ascending target; null: no replay differs from the rule.
-using SweepPlans = std::shared_ptr<const std::vector<SweepPlan>>;
+using SweepPlans = std::shared_ptr<const std::vector<plan::Sweep>>;
 
 /// A storage at one content version.
 struct Value {
@@ -259,7 +254,7 @@ class Tape : public std::enable_shared_from_this<Tape> {
   void count_wanted();
   void stop_wanting(ValueId id);
   void check_unmodified(ValueId id, const Op& reader) const;
-  [[nodiscard]] const SweepPlan* sweep_plan(ValueId target) const;
+  [[nodiscard]] const plan::Sweep* sweep_plan(ValueId target) const;
   [[nodiscard]] c10::Storage live_storage(ValueId id) const;
   [[nodiscard]] bool is_modified(const Value& value) const;
   /// Whether the op that made it read blindly, so that it cannot be made again.

@@ -14,7 +14,7 @@ ALLOWED = {
     "plan": set(),
     "kernels": set(),
     "device": set(),
-    "tape": {"kernels", "device"},
+    "tape": {"kernels", "device", "plan"},
     "models": set(),
     "profile": {"tape", "kernels", "plan", "device"},
     "region": {"profile", "tape", "kernels", "plan"},

@@ -12,12 +12,13 @@ namespace {
 using test::same_bits;
 
 // Records `body` with everything dropped and with `plans` for its sweeps, and seals the tape.
-std::shared_ptr<Tape> record(std::vector<SweepPlan> plans, const std::function<void()>& body) {
+std::shared_ptr<Tape> record(std::vector<plan::Sweep> plans, const std::function<void()>& body) {
   auto tape = std::make_shared<Tape>();
   {
     const auto nothing = std::make_shared<const std::vector<std::uint8_t>>();
     const Recorder recorder(
-        tape, {nullptr, nothing, std::make_shared<const std::vector<SweepPlan>>(std::move(plans))});
+        tape,
+        {nullptr, nothing, std::make_shared<const std::vector<plan::Sweep>>(std::move(plans))});
     body();
   }
   tape->seal();
@@ -142,7 +143,7 @@ TEST(Sweep, HoldsAListedValueWithoutHandlesAsLongAsAReplayMayReadIt) {
     const auto unplanned = record({}, [&] { y = body(); });
     const ValueId boundary = unplanned->ops()[1].results[0].value;
     const ValueId last_exp = unplanned->ops()[5].results[0].value;
-    std::vector<SweepPlan> plans;
+    std::vector<plan::Sweep> plans;
     if (listed) plans.push_back({last_exp, {boundary}});
     const auto tape = record(plans, [&] { y = body(); });
     EXPECT_TRUE(same_bits(plain, torch::autograd::grad({y.sum()}, {x})[0]));

@@ -288,15 +288,11 @@ class Extractor {
 }  // namespace
 
 std::vector<Index> find_windows(const Graph& graph, const Blocks& blocks) {
-  std::vector<Index> block_of_op;
-  for (const Block& block : blocks.blocks) {
-    block_of_op.resize(block.end_op, static_cast<Index>(&block - blocks.blocks.data()));
-  }
   std::vector<Index> window;
   Index block = 0;
   bool sealed = false;
   for (const Event& event : graph.events) {
-    if (event.kind == EventKind::run_op) block = block_of_op[event.id];
+    if (event.kind == EventKind::run_op) block = blocks.of_op[event.id];
     if (event.kind == EventKind::seal) {
       sealed = true;
       block = static_cast<Index>(blocks.blocks.size()) - 1;

@@ -10,8 +10,6 @@
 namespace gradrecomp::plan {
 namespace {
 
-constexpr int kMaxBlocks = 128;
-
 MenuSize menu_size(Replays replays) {
   return {.num_simulations = 3000,
           .num_options = 32,
@@ -42,7 +40,7 @@ std::vector<Index> find_first_demands(const Graph& graph) {
 ChainSearch::ChainSearch(const Graph& graph, const ReplayCost& replay_cost,
                          std::span<const Verdict> verdicts, Replays replays)
     : graph_(graph),
-      blocks_(find_blocks(graph, kMaxBlocks)),
+      blocks_(find_blocks(graph, kManyBlocks)),
       block_graphs_(make_block_graphs(graph, blocks_, verdicts, tiny_bytes(graph))),
       backward_begin_(find_backward_begins(graph, blocks_)),
       first_demand_(find_first_demands(graph)),

@@ -113,7 +113,8 @@ class Cutter {
   }
 
   void locate() {
-    std::vector<Index> block_of_op(graph_.ops.size(), 0);
+    std::vector<Index>& block_of_op = found_.of_op;
+    block_of_op.assign(graph_.ops.size(), 0);
     for (std::size_t b = 0; b < found_.blocks.size(); ++b) {
       for (Index i = found_.blocks[b].begin_op; i < found_.blocks[b].end_op; ++i) {
         block_of_op[i] = static_cast<Index>(b);

@@ -15,9 +15,13 @@ struct Block {
 
 struct Blocks {
   std::vector<Block> blocks;
+  std::vector<Index> of_op;    ///< per op: its block
   std::vector<Index> made_in;  ///< per value: block of its producer, -1 if external
   std::vector<Index> home;     ///< per value: block whose backward is first to demand it
 };
+
+/// As many blocks as searches over runs of blocks take in good time.
+inline constexpr int kManyBlocks = 128;
 
 /// Cuts the op sequence into at most about `max_blocks` blocks.
 Blocks find_blocks(const Graph& graph, int max_blocks);

@@ -13,12 +13,10 @@
 namespace gradrecomp::plan {
 namespace {
 
-constexpr int kMaxBlocks = 128;
-
 /// The blocks of a graph with what autograd saves of each.
 class Chain {
  public:
-  explicit Chain(const Graph& graph) : graph_(graph), found_(find_blocks(graph, kMaxBlocks)) {
+  explicit Chain(const Graph& graph) : graph_(graph), found_(find_blocks(graph, kManyBlocks)) {
     saved_bytes_.assign(found_.blocks.size(), 0);
     for (std::size_t v = 0; v < graph.values.size(); ++v) {
       const Index block = found_.made_in[v];

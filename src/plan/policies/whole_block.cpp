@@ -44,11 +44,7 @@ class Runs {
   explicit Runs(const Graph& graph) : graph_(graph), simulator_(graph) {
     const Blocks found = find_blocks(graph, kMaxBlocks);
     num_blocks_ = static_cast<Index>(found.blocks.size());
-    block_of_op_.assign(graph.ops.size(), 0);
-    for (Index b = 0; b < num_blocks_; ++b) {
-      const Block& block = found.blocks[b];
-      std::fill(block_of_op_.begin() + block.begin_op, block_of_op_.begin() + block.end_op, b);
-    }
+    block_of_op_ = found.of_op;
     block_of_event_ = event_groups(graph, block_of_op_);
   }
 

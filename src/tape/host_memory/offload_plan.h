@@ -5,14 +5,11 @@
 #include <span>
 #include <vector>
 
+#include "gradrecomp/plan/plan.h"
+
 namespace gradrecomp::tape {
 
-/// A kept value that is in host memory between its use in forward and its use in backward.
-struct Offload {
-  std::int32_t value = -1;
-  std::int32_t leaves_after = -1;  ///< the op after which it lets go of its device's memory
-  std::int32_t returns_at = -1;    ///< the value whose demand starts its way back; -1: its own need
-};
+using plan::Offload;
 
 /// Which values of one op sequence go to host memory, and when.
 class OffloadPlan {

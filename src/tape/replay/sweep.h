@@ -10,7 +10,7 @@ namespace gradrecomp::tape {
 
 /// One replay sweep: runs the fewest recorded ops that make a value again, in recorded order.
 ///
-/// What it caches is every value with handles, or what the tape's SweepPlan for its target says.
+/// What it caches is every value with handles, or what the plan says for its target.
 /// The rules here are the ones plan/simulate.cpp mimics; change both or neither.
 class Sweep {
  public:
@@ -77,7 +77,7 @@ class Sweep {
 
   std::int32_t number_;
   ValueId target_ = -1;
-  const SweepPlan* plan_ = nullptr;     // null: the sweep caches every value with handles
+  const plan::Sweep* plan_ = nullptr;   // null: the sweep caches every value with handles
   std::vector<c10::Storage> borrowed_;  // alive elsewhere; held so that they outlive the sweep
 };
 
