@@ -4,6 +4,7 @@
 #include <torch/torch.h>
 
 #include "gradrecomp/region.h"
+#include "hazards/dirty_add.h"
 #include "support/messages.h"
 #include "support/modes.h"
 
@@ -73,18 +74,6 @@ TEST(BlindRead, H3WhatEarlyStepsHoldByChanceIsPlainsOrAnError) {
   });
   expect_same_or_error_in_every_mode(program, "written to");
 }
-
-/// Adds to its input through a pointer and says so to autograd alone.
-struct DirtyAdd : torch::autograd::Function<DirtyAdd> {
-  static at::Tensor forward(torch::autograd::AutogradContext* context, at::Tensor x) {
-    for (std::int64_t i = 0; i < x.numel(); ++i) x.data_ptr<float>()[i] += 1;
-    context->mark_dirty({x});
-    return x;
-  }
-  static Tensors backward(torch::autograd::AutogradContext*, Tensors gradients) {
-    return gradients;
-  }
-};
 
 /// Regions under a plan that keeps products of matrices alone, be they saved or not.
 RunPart keeping_products() {

@@ -7,6 +7,7 @@
 #include <future>
 
 #include "gradrecomp/region.h"
+#include "hazards/dirty_add.h"
 #include "support/messages.h"
 #include "support/modes.h"
 
@@ -581,18 +582,6 @@ TEST(ResizedStorage, H15GivenBackAndFilledAgainIsExactOrAnError) {
         plain, program([&](const std::function<at::Tensor()>& part) { return region.run(part); }));
   }
 }
-
-/// Adds to its input through a pointer and says so to autograd alone.
-struct DirtyAdd : torch::autograd::Function<DirtyAdd> {
-  static at::Tensor forward(torch::autograd::AutogradContext* context, at::Tensor x) {
-    for (std::int64_t i = 0; i < x.numel(); ++i) x.data_ptr<float>()[i] += 1;
-    context->mark_dirty({x});
-    return x;
-  }
-  static Tensors backward(torch::autograd::AutogradContext*, Tensors gradients) {
-    return gradients;
-  }
-};
 
 TEST(VersionedWrite, H17PastTheDispatcherIsFoundByItsVersion) {
   expect_same_in_every_mode(steps_of(8, [](Layers& layers, const at::Tensor& x, int) {

@@ -4,6 +4,7 @@
 #include <torch/torch.h>
 
 #include "gradrecomp/region.h"
+#include "hazards/dirty_add.h"
 #include "support/messages.h"
 #include "support/modes.h"
 
@@ -32,16 +33,6 @@ HostileProgram steps_of(
     return all;
   };
 }
-
-/// Adds to its input through a pointer and says so to autograd alone.
-struct DirtyAdd : torch::autograd::Function<DirtyAdd> {
-  static at::Tensor forward(AutogradContext* context, at::Tensor x) {
-    for (std::int64_t i = 0; i < x.numel(); ++i) x.data_ptr<float>()[i] += 1;
-    context->mark_dirty({x});
-    return x;
-  }
-  static Tensors backward(AutogradContext*, Tensors gradients) { return gradients; }
-};
 
 TEST(Versions, H17AWriteRightBeforeAnOpInPlaceIsFound) {
   for (const int first_to_write : {0, 2}) {

@@ -177,6 +177,27 @@ TEST_F(JoinedOps, StayExactForNumbersThatTheFirstStepHadNot) {
   EXPECT_EQ(region.last_step().num_substituted_ops, 4);
 }
 
+// By way of a double it would be rounded twice, from just above the middle of two floats.
+TEST_F(JoinedOps, RoundWholeNumbersOnce) {
+  constexpr std::int64_t kAboveMiddle = (std::int64_t{1} << 60) + (std::int64_t{1} << 36) + 1;
+  const at::Tensor x = input();
+  std::int64_t scale = 2;
+  const auto gradient = [&](Region* region) {
+    const auto forward = [&] {
+      const at::Tensor number = torch::full({}, scale, torch::kLong);
+      return ((x.sin() * scale) * 1e-18 * number * 1e-18).sin();
+    };
+    const auto y = region != nullptr ? region->run(forward) : forward();
+    return torch::autograd::grad({y.sum()}, {x})[0];
+  };
+  Region region({.policy = "drop_all"});
+  for (const std::int64_t next : {std::int64_t{2}, std::int64_t{2}, kAboveMiddle}) {
+    scale = next;
+    EXPECT_TRUE(same_bits(gradient(nullptr), gradient(&region))) << next;
+  }
+  EXPECT_GT(region.last_step().num_substituted_ops, 0);
+}
+
 // Numbers belong to no op sequence, so a plan goes on with others. 16 bits hold 1, but not 0.3.
 TEST_F(JoinedOps, StayExactForScalesThatTheFirstStepHadNot) {
   for (const auto type : {at::kFloat, at::kHalf, at::kBFloat16}) {

@@ -29,6 +29,12 @@ using kernels::StepKind;
 
 bool is_one(const c10::IValue& number) { return number.isScalar() && number.toScalar().equal(1); }
 
+/// As LibTorch rounds a number that it computes with in float.
+float as_float(const c10::Scalar& number) {
+  return number.isIntegral(/*includeBool=*/true) ? static_cast<float>(number.toLong())
+                                                 : static_cast<float>(number.toDouble());
+}
+
 /// add(x, y, alpha) with an alpha that does nothing; other operators have none.
 bool scales_nothing(const Op& op, Pointwise kind) {
   return kind != Pointwise::add || is_one(op.arguments.back());
@@ -68,7 +74,7 @@ std::optional<PointwiseStep> with_scalar(const Op& op, Pointwise kind, std::int3
   if (scalar.isComplex()) return std::nullopt;
   return PointwiseStep{.kind = kind == Pointwise::add ? StepKind::add_scalar : StepKind::mul_scalar,
                        .input = input,
-                       .scalar = scalar.toDouble()};
+                       .scalar = as_float(scalar)};
 }
 
 bool has_kernels(const Op& op) {
@@ -137,7 +143,7 @@ kernels::Step kernel_step(const PointwiseStep& step, const at::Tensor& operand,
                           kernels::Dtype dtype, int formula) {
   kernels::Step made{.kind = step.kind};
   if (step.kind == StepKind::add_scalar || step.kind == StepKind::mul_scalar) {
-    made.scalar = static_cast<float>(operand.defined() ? operand.item<double>() : step.scalar);
+    made.scalar = operand.defined() ? as_float(operand.item()) : static_cast<float>(step.scalar);
     if (formula > 0) made.scalar = kernels::rounded(made.scalar, dtype);
   } else if (operand.defined()) {
     made.operand = operand.const_data_ptr();
