@@ -48,7 +48,8 @@ class GRADRECOMP_API OpenStep {
 /// A region may run several times before backward, with one sequence or with several.
 /// Under no_grad the callable just runs, and so it does inside another region.
 /// Movable, not copyable; a region that was moved from throws.
-/// Threads:    one thread at a time runs a region; its backward may run on any.
+/// Threads:    one thread at a time runs a region; its backward may run on any, and beside the
+///             forward pass only once the region is left.
 /// Guarantees: gradients, buffers and random state are those of the plain step, bit for bit, or
 ///             backward throws. Not seen is only what is written past the dispatcher and past
 ///             version counters, and neither note_write() nor a guard (Options::guard) tells of.

@@ -64,6 +64,10 @@ Step::~Step() {
   if (current_step != this) return;
   current_step = nullptr;
   note_modes();
+  // The region has failed. What graph there is may yet go backward, in memory written since.
+  recorder_.reset();
+  tape_->observe(nullptr);
+  tape_->seal();
 }
 
 Step* Step::current() noexcept { return current_step; }

@@ -1,6 +1,7 @@
 #include "tape/tape.h"
 
 #include <c10/util/Exception.h>
+#include <torch/csrc/autograd/graph_task.h>
 
 #include <algorithm>
 #include <cstdlib>
@@ -174,7 +175,8 @@ void Tape::print_source(ValueId id, const Geometry& geometry) {
   const bool matters = value.hold == Hold::source && !value.has_print;
   if (guard_ == Guard::off || !matters || may_vanish(id)) return;
   if (abandoned(id)) return;  // a number of our own
-  print(id, geometry, guard_);
+  // Autograd may be told of a recorded write later: only a whole print says that it was no other.
+  print(id, geometry, value.producer >= 0 ? Guard::whole : guard_);
 }
 
 bool Tape::is_unknown(ValueId id) const {
@@ -442,6 +444,20 @@ void Tape::release_handle(ValueId handle) {
   if (value.num_handles == 0 && value.hold == Hold::cached) let_go(id);
   if (!sealed_ && may_vanish(id)) lose(id);
   if (sealed_) stop_wanting(id);
+  if (sealed_ && may_vanish(id)) part_with_lent(id);
+}
+
+// No node of the graph reads it from here on, so its owner may free it. What replays still read of
+// it is copied while backward runs, up to which plain training had to have it; later it may be
+// gone.
+void Tape::part_with_lent(ValueId id) {
+  Value& value = values_[id];
+  if (value.num_wanted == 0 || !value.storage || value.lost) return;
+  if (torch::autograd::get_current_graph_task_id() < 0) return lose(id);
+  const OwnWork own_work;
+  const StreamScope stream(stream_of_maker(id));
+  value.storage = Sweep::clone(value.storage);
+  value.snapshot = true;
 }
 
 void Tape::hold_while_used(const at::Tensor& unpacked) {
@@ -484,21 +500,23 @@ c10::Storage Tape::live_storage(ValueId id) const {
   if (value.overwritten_by >= 0 || value.stale) return {};
   auto storage = value.owner.lock();
   if (!storage) return {};
-  return is_modified(value) ? c10::Storage() : c10::Storage(std::move(storage));
+  return is_modified(id) ? c10::Storage() : c10::Storage(std::move(storage));
 }
 
 /// Whether its memory has been written since the region ended or, while that runs, since the
 /// recorder looked.
-bool Tape::is_modified(const Value& value) const {
+bool Tape::is_modified(ValueId id) const {
+  const Value& value = values_[id];
   if (!value.version_counter.enabled()) return false;
   const std::uint32_t version = version_of(value);
+  if (sealed_) return version != value.sealed_version;
   const auto due = static_cast<std::uint32_t>(value.num_due_bumps);
-  return sealed_ ? version != value.sealed_version : version > value.seen_version + due;
+  return version > value.seen_version + due && !is_as_printed(id);
 }
 
 void Tape::check_unmodified(ValueId id, const Op& reader) const {
   const Value& value = values_[id];
-  if (is_copy(value.hold) || value.snapshot || !is_modified(value)) return;
+  if (is_copy(value.hold) || value.snapshot || !is_modified(id)) return;
   TORCH_CHECK(
       false,
       "one of the variables needed for gradient computation has been modified by an inplace "

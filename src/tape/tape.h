@@ -256,13 +256,14 @@ class Tape : public std::enable_shared_from_this<Tape> {
   void check_unmodified(ValueId id, const Op& reader) const;
   [[nodiscard]] const plan::Sweep* sweep_plan(ValueId target) const;
   [[nodiscard]] c10::Storage live_storage(ValueId id) const;
-  [[nodiscard]] bool is_modified(const Value& value) const;
+  [[nodiscard]] bool is_modified(ValueId id) const;
   /// Whether the op that made it read blindly, so that it cannot be made again.
   [[nodiscard]] bool is_made_blindly(const Value& value) const;
   void print_what_replays_read();
   void check_content(ValueId id, const Op& reader);
   void look_for_stale(ValueId id);
   void let_go_of_unused();
+  void part_with_lent(ValueId id);
   [[nodiscard]] bool is_as_printed(ValueId id) const;
   void forget_copy(ValueId id);
   void forget_copy_if_written(ValueId id);

@@ -90,16 +90,42 @@ struct HalveInPlace : torch::autograd::Function<HalveInPlace> {
 };
 
 TEST(Versions, H17ThatGrowForWhatHasBeenRecordedAreNoWrites) {
-  expect_same_in_every_mode([](const RunPart& run) {
-    Tensors all;
-    for (int step = 0; step < kNumSteps; ++step) {
-      const auto leaf = torch::randn({8}).requires_grad_();
-      const auto x = leaf * 1;
-      run([&] { return HalveInPlace::apply(x).sin(); }).sum().backward();
-      all.push_back(leaf.grad());
+  constexpr std::int64_t kMoreThanIsLookedAtWhole = 1 << 16;
+  for (const std::int64_t size : {std::int64_t{8}, kMoreThanIsLookedAtWhole}) {
+    for (const bool is_inside : {false, true}) {
+      SCOPED_TRACE(std::to_string(size) + (is_inside ? ", backward in the region" : ""));
+      expect_same_in_every_mode([=](const RunPart& run) {
+        Tensors all;
+        for (int step = 0; step < kNumSteps; ++step) {
+          const auto leaf = torch::randn({size}).requires_grad_();
+          const auto x = leaf * 1;
+          const auto y = run([&] {
+            const auto sum = HalveInPlace::apply(x).sin().sum();
+            if (is_inside) sum.backward();
+            return sum;
+          });
+          if (!is_inside) y.backward();
+          all.push_back(leaf.grad());
+        }
+        return all;
+      });
     }
-    return all;
-  });
+  }
+}
+
+// What was expected of an op that has failed must not hide the next write.
+TEST(Versions, H17DoNotGrowForAnOpThatFailed) {
+  auto held = std::make_shared<at::Tensor>();  // so that its memory is there in backward
+  expect_same_or_error_in_every_mode(
+      steps_of(8,
+               [=](const at::Tensor& x, const at::Tensor& weight, int) {
+                 auto h = x.mm(weight);
+                 const auto read = (h + 1).sin();
+                 EXPECT_THROW(h.transpose_(0, 7), c10::Error);
+                 *held = DirtyAdd::apply(h);
+                 return read;
+               }),
+      "GradRecomp");
 }
 
 TORCH_LIBRARY_FRAGMENT(gradrecomp_test, library) {

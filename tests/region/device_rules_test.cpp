@@ -60,11 +60,35 @@ std::int64_t replays_of(const Forward& forward, const at::Tensor& x) {
 }
 
 TEST(Fickle, EveryNameIsOneOfLibTorchs) {
-  for (const auto name : tape::operators_without_order()) {
-    bool is_there = false;
-    for (const auto& op : c10::Dispatcher::singleton().getAllOpNames()) is_there |= op.name == name;
-    EXPECT_TRUE(is_there) << name;
+  for (const auto names :
+       {tape::operators_without_order(), tape::operators_without_order_of_threads()}) {
+    for (const auto name : names) {
+      const auto all = c10::Dispatcher::singleton().getAllOpNames();
+      EXPECT_TRUE(std::ranges::any_of(all, [&](const auto& op) { return op.name == name; }))
+          << name;
+    }
   }
+}
+
+// Two threads may add to one element in either order, if there is enough to share.
+TEST(Fickle, WhatThreadsOfTheCpuAddInNoOrderIsKeptUnlessThereIsOne) {
+  const auto index = torch::tensor({0, 2, 0}, torch::kLong);
+  const auto replays = [&] {
+    return replays_of(
+        [&](const at::Tensor& input) {
+          return torch::index_put(input.exp(), {index}, input.narrow(0, 0, 3), true).sin();
+        },
+        torch::randn({6, 4}).requires_grad_());
+  };
+  const int num_threads = at::get_num_threads();
+  at::set_num_threads(1);
+  const auto most = replays();
+  at::set_num_threads(2);
+  EXPECT_LT(replays(), most);
+  at::globalContext().setDeterministicAlgorithms(true, /*warn_only=*/true);
+  EXPECT_EQ(replays(), most);
+  at::globalContext().setDeterministicAlgorithms(false, false);
+  at::set_num_threads(num_threads);
 }
 
 TEST(Fickle, WhatAddsInNoOrderIsKeptOnDevicesUnlessAlgorithmsAreDeterministic) {

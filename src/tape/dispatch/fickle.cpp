@@ -7,7 +7,7 @@ namespace gradrecomp::tape {
 namespace {
 
 // Backward operators are recorded too, where a region takes a gradient of its own.
-constexpr std::array<std::string_view, 81> kWithoutOrder = {
+constexpr std::array<std::string_view, 72> kWithoutOrder = {
     "aten::_adaptive_avg_pool2d_backward",
     "aten::_adaptive_avg_pool3d_backward",
     "aten::_cdist_backward",
@@ -19,15 +19,12 @@ constexpr std::array<std::string_view, 81> kWithoutOrder = {
     "aten::_embedding_bag_dense_backward",
     "aten::_embedding_bag_per_sample_weights_backward",
     "aten::_flash_attention_backward",
-    "aten::_index_put_impl_",
     "aten::_logcumsumexp",
     "aten::_scaled_dot_product_cudnn_attention_backward",
     "aten::_scaled_dot_product_efficient_attention_backward",
     "aten::_scaled_dot_product_flash_attention_backward",
     "aten::_scaled_dot_product_fused_attention_overrideable_backward",
     "aten::_segment_reduce_backward",
-    "aten::_unsafe_index_put",
-    "aten::_unsafe_masked_index_put_accumulate",
     "aten::_upsample_bicubic2d_aa_backward",
     "aten::_upsample_bilinear2d_aa_backward",
     "aten::_upsample_nearest_exact1d_backward",
@@ -53,10 +50,6 @@ constexpr std::array<std::string_view, 81> kWithoutOrder = {
     "aten::histc",
     "aten::index_add",
     "aten::index_add_",
-    "aten::index_copy",
-    "aten::index_copy_",
-    "aten::index_put",
-    "aten::index_put_",
     "aten::index_reduce",
     "aten::index_reduce_",
     "aten::kthvalue",
@@ -68,8 +61,6 @@ constexpr std::array<std::string_view, 81> kWithoutOrder = {
     "aten::median",
     "aten::nanmedian",
     "aten::nll_loss2d_forward",
-    "aten::put",
-    "aten::put_",
     "aten::reflection_pad1d_backward",
     "aten::reflection_pad2d_backward",
     "aten::reflection_pad3d_backward",
@@ -89,6 +80,19 @@ constexpr std::array<std::string_view, 81> kWithoutOrder = {
     "aten::upsample_nearest2d_backward",
     "aten::upsample_nearest3d_backward",
     "aten::upsample_trilinear3d_backward",
+};
+
+// On the CPU these add by atomics, or write to one place from several threads.
+constexpr std::array<std::string_view, 9> kWithoutOrderOfThreads = {
+    "aten::_index_put_impl_",
+    "aten::_unsafe_index_put",
+    "aten::_unsafe_masked_index_put_accumulate",
+    "aten::index_copy",
+    "aten::index_copy_",
+    "aten::index_put",
+    "aten::index_put_",
+    "aten::put",
+    "aten::put_",
 };
 
 constexpr std::array<std::string_view, 13> kConvolutions = {"aten::_convolution",
@@ -116,9 +120,14 @@ bool contains(const std::array<std::string_view, n>& names, std::string_view nam
 
 std::span<const std::string_view> operators_without_order() { return kWithoutOrder; }
 
+std::span<const std::string_view> operators_without_order_of_threads() {
+  return kWithoutOrderOfThreads;
+}
+
 Fickle fickle_kind(std::string_view name) {
   if (contains(kConvolutions, name)) return Fickle::by_algorithm;
   if (contains(kRecurrent, name)) return Fickle::by_state;
+  if (contains(kWithoutOrderOfThreads, name)) return Fickle::by_threads;
   return contains(kWithoutOrder, name) ? Fickle::by_order : Fickle::no;
 }
 

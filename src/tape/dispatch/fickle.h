@@ -13,9 +13,12 @@ namespace gradrecomp::tape {
 // atomics, and cuDNN chooses algorithms by what it measures, for each thread anew. Verification
 // runs an op once more and may meet the same order by luck. So such ops are told by name, and what
 // they make is kept. LibTorch lists them at torch.use_deterministic_algorithms.
+// A few do so on the CPU too, where the threads that share an op write to one place.
 
-/// Names of those that work in no fixed order.
+/// Names of those that work in no fixed order on devices alone.
 std::span<const std::string_view> operators_without_order();
+/// Of those that do so on the CPU too.
+std::span<const std::string_view> operators_without_order_of_threads();
 
 Fickle fickle_kind(std::string_view name);
 

@@ -124,9 +124,9 @@ std::unique_ptr<const OpTraits> read_traits(const c10::OperatorHandle& op) {
   traits->factory = is_factory(schema);
   traits->uninitialized = contains(kUninitialized, name);
   traits->fills = (any_write && writes_only_out) || contains(kFills, name);
-  const bool is_own = !name.starts_with("aten::");
-  traits->bumps = !is_own || op.hasKernelForDispatchKey(c10::DispatchKey::ADInplaceOrView);
-  traits->bumps_before = is_own && traits->bumps;
+  traits->foreign = !name.starts_with("aten::");
+  traits->bumps = !traits->foreign || op.hasKernelForDispatchKey(c10::DispatchKey::ADInplaceOrView);
+  traits->bumps_before = traits->foreign && traits->bumps;
   traits->seeded = op.hasTag(at::Tag::nondeterministic_seeded);
   traits->replayable = !op.hasTag(at::Tag::nondeterministic_bitwise) && !is_collective(name) &&
                        !changes_storage && name != kUnseenWrite;

@@ -10,10 +10,11 @@ namespace gradrecomp::tape {
 /// Operators that compute each element of their result from those at the same place.
 enum class Pointwise : std::uint8_t { no, relu, add, mul };
 
-/// Why an operator may give other bits when it runs again, on a device other than the CPU.
+/// Why an operator may give other bits when it runs again; on the CPU, for `by_threads` alone.
 enum class Fickle : std::uint8_t {
   no,
   by_order,      ///< it adds up or writes in no fixed order, unless algorithms are deterministic
+  by_threads,    ///< the same, also where threads of the CPU share its work
   by_algorithm,  ///< a convolution, for which each thread may choose another algorithm
   by_state,      ///< an RNN layer, whose dropout goes on from a state that no schema shows
 };
@@ -35,6 +36,7 @@ struct OpTraits {
   bool resizes = false;        ///< may give what it writes another size
   bool bumps = false;          ///< autograd's part of it makes versions of its targets grow
   bool bumps_before = false;   ///< maybe before the call, as operators written in Python do
+  bool foreign = false;        ///< not LibTorch's own, so that its tags may say too little
   bool seeded = false;         ///< may draw from a random generator
   bool replayable = true;      ///< false: nondeterministic, collective, or it changes storages
 };

@@ -1,6 +1,7 @@
 #include "tape/record/handle.h"
 
 #include <c10/util/Exception.h>
+#include <torch/csrc/autograd/function.h>
 #include <torch/csrc/autograd/graph_task.h>
 
 #include "tape/dispatch/plain_memory.h"
@@ -27,8 +28,9 @@ void Handle::call_pack_hook(const at::Tensor& tensor) {
   value_ = recorder->save(tensor);
   tape_ = recorder->tape();
   geometry_ = Geometry(tensor);
-  if (tape_->values()[value_].external) original_ = tensor.getIntrusivePtr();
-  may_be_result_ = tape_->values()[value_].producer >= 0;
+  original_ = tensor.getIntrusivePtr();
+  memory_ = tensor.storage().getWeakStorageImpl();
+  if (tensor.is_leaf() && tape_->values()[value_].external) leaf_ = tensor;
 }
 
 at::Tensor Handle::call_unpack_hook() {
@@ -60,20 +62,17 @@ void Handle::share_version(const at::Tensor& unpacked) const {
   unpacked.unsafeGetTensorImpl()->set_version_counter(version_counter_);
 }
 
-// Of what it did not make, autograd saves the tensor itself. Where that has been given other memory
-// since (by set_data() and the like), plain training goes on with that.
+// Autograd saves a node's own result as memory, and anything else as the tensor itself. Where that
+// has been given other memory since (by set_data() and the like), plain training goes on with that.
 at::Tensor Handle::present_original() const {
   const auto impl = original_.lock();
   if (!impl) return {};
   const at::Tensor tensor(impl);
-  const auto& values = tape_->values();
-  if (!is_plain(tensor) || values[value_].is_content_of(tensor.storage())) return {};
-  // Of a node's own result it saves the memory alone, and what we save does not say which it is.
-  TORCH_CHECK(!may_be_result_, "GradRecomp: a tensor of ", geometry_.sizes(),
-              " that came from outside and was written in place in the region was written to since "
-              "the forward pass by set_data() or the like, which gave it other memory. Do that "
-              "after backward, or give the region a clone of it.");
-  return Geometry(tensor).over(tensor.storage());
+  if (!is_plain(tensor)) return {};
+  if (tensor.storage().unsafeGetStorageImpl() == memory_._unsafe_get_target()) return {};
+  const auto node = torch::autograd::get_current_node();
+  const bool is_own_result = node != nullptr && tensor.grad_fn() == node;
+  return is_own_result ? at::Tensor() : Geometry(tensor).over(tensor.storage());
 }
 
 // With hooks autograd leaves this check to us. The wording is autograd's, so that what people

@@ -37,10 +37,12 @@ class Handle final : public torch::autograd::SavedVariableHooks {
   Geometry geometry_;
   c10::VariableVersion version_counter_;
   std::uint32_t saved_version_ = 0;
-  at::Tensor untracked_;        // undefined tensors and those that a tape cannot follow
-  bool may_be_result_ = false;  // of a write in place on what came from outside
-  /// Of an external value, as long as somebody else holds it.
+  at::Tensor untracked_;  // undefined tensors and those that a tape cannot follow
+  /// What was saved, as long as somebody else holds it.
   c10::weak_intrusive_ptr<c10::TensorImpl> original_{c10::intrusive_ptr<c10::TensorImpl>()};
+  /// And where its memory was then.
+  c10::weak_intrusive_ptr<c10::StorageImpl> memory_{c10::intrusive_ptr<c10::StorageImpl>()};
+  at::Tensor leaf_;  ///< the same, of a leaf from outside: held, as by autograd
 };
 
 }  // namespace gradrecomp::tape

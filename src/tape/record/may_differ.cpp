@@ -25,13 +25,17 @@ bool draws_from_hidden_state(const Op& op) {
 }  // namespace
 
 bool may_differ(Fickle kind, const Op& op, c10::Device device) {
-  if (device.is_cpu() || device.is_meta()) return false;
   const NumericMode& mode = op.dispatch_state->mode();
+  if (device.is_cpu()) {
+    return kind == Fickle::by_threads && mode.num_threads > 1 && !mode.deterministic;
+  }
+  if (device.is_meta()) return false;
   const bool is_deterministic = mode.deterministic && !mode.deterministic_warns_only;
   switch (kind) {
     case Fickle::no:
       return false;
     case Fickle::by_order:
+    case Fickle::by_threads:
       return !is_deterministic;
     case Fickle::by_algorithm:
       if (mode.cudnn_benchmark) return true;

@@ -79,6 +79,27 @@ std::unique_ptr<const RngState> rng_state_of(const Op& op, c10::Device device) {
   return generator ? std::make_unique<const RngState>(*generator) : nullptr;
 }
 
+/// Whether an operator that is not LibTorch's own draws random numbers, as its tags may not say.
+class UntaggedDraws {
+ public:
+  UntaggedDraws(const OpTraits& traits, const Op& op, std::optional<c10::Device> device) {
+    if (!traits.foreign || traits.seeded || !op.replayable) return;
+    is_capturing_ = is_capturing();
+    if (is_capturing_) return;
+    states_.emplace_back(at::globalContext().defaultGenerator(c10::kCPU));
+    if (!device) return;
+    const auto generator = generator_of(op, *device);
+    if (generator) states_.emplace_back(*generator);
+  }
+  [[nodiscard]] bool may_have_happened() const {
+    return is_capturing_ || !std::ranges::all_of(states_, &RngState::is_current);
+  }
+
+ private:
+  std::vector<RngState> states_;
+  bool is_capturing_ = false;  // when nobody may ask
+};
+
 /// Whether resize_() or resize_as_(), called with the last `count` of `stack`, takes new memory.
 bool grows(const torch::jit::Stack& stack, std::size_t count) {
   const c10::IValue& self = stack[stack.size() - count];
@@ -249,8 +270,9 @@ void Recorder::record(const c10::OperatorHandle& op, c10::DispatchKeySet keys,
   const OpTraits& traits = traits_of(op);
   if (traits.passive || (traits.resizes && !grows(*stack, traits.writes.size()))) {
     mix_gradients(torch::jit::last(*stack, traits.writes.size()));
-    if (traits.writes_any) expect_bumps(traits, *stack);
+    const std::vector<ValueId> growing = values_to_grow(traits, *stack);
     op.redispatchBoxed(keys, stack);
+    for (const ValueId value : growing) tape_->expect_bump(value);
     return;
   }
   if (before_op) before_op();
@@ -353,7 +375,11 @@ void Recorder::note_write(const at::Tensor& tensor) {
   tape_->expect_bump(tape_->read(tensor));
 }
 
-void Recorder::expect_bumps(const OpTraits& traits, const torch::jit::Stack& stack) {
+/// Those whose version counters will have grown when a call that makes no content has returned.
+std::vector<ValueId> Recorder::values_to_grow(const OpTraits& traits,
+                                              const torch::jit::Stack& stack) const {
+  std::vector<ValueId> growing;
+  if (!traits.writes_any) return growing;
   const std::size_t first = stack.size() - traits.writes.size();
   for (std::size_t i = 0; i < traits.writes.size(); ++i) {
     if (traits.writes[i] == 0 || (traits.resizes && keeps_sizes(stack, traits.writes.size()))) {
@@ -362,9 +388,10 @@ void Recorder::expect_bumps(const OpTraits& traits, const torch::jit::Stack& sta
     for_each_tensor(stack[first + i], [&](const at::Tensor& tensor, std::int32_t) {
       if (!tensor.has_storage()) return;
       const ValueId known = tape_->find(tensor.storage().unsafeGetStorageImpl());
-      if (known >= 0) tape_->expect_bump(known);
+      if (known >= 0) growing.push_back(known);
     });
   }
+  return growing;
 }
 
 void Recorder::record_call(const c10::OperatorHandle& op, c10::DispatchKeySet keys,
@@ -699,7 +726,9 @@ void Recorder::call(Draft& draft, torch::jit::Stack* stack) {
     if (!op.rng) op.replayable = false;
   }
   AlgorithmWatch watch;
+  const UntaggedDraws draws(draft.traits, op, device);
   op.handle.redispatchBoxed(op.keys, stack);
+  if (draws.may_have_happened()) op.replayable = false;
   if (draft.traits.fickle == Fickle::by_algorithm && watch.has_changed()) op.replayable = false;
   if (op.rng && op.rng->is_current()) op.rng.reset();
 }
@@ -773,7 +802,7 @@ void Recorder::find_written(Draft& draft) {
     if (draft.traits.resizes && is_rubbish(tape_->values()[read.value])) {
       tape_->set_uninitialized(id);
     } else if (was_printed && draft.is_constant && !draft.traits.resizes) {
-      tape_->print(id, read.geometry, Guard::sampled);
+      tape_->print(id, read.geometry, Guard::whole);
     } else if (fills_alone && draft.is_constant) {
       print_result(draft, id, read.geometry);
     }

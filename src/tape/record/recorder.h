@@ -100,7 +100,8 @@ class Recorder {
   void look_for_unseen_write(const at::Tensor& tensor, bool writing);
   void trust_as_it_is(const at::Tensor& tensor, ValueId value);
   void record_unseen_write(const at::Tensor& tensor);
-  void expect_bumps(const OpTraits& traits, const torch::jit::Stack& stack);
+  [[nodiscard]] std::vector<ValueId> values_to_grow(const OpTraits& traits,
+                                                    const torch::jit::Stack& stack) const;
   void print_result(const Draft& draft, ValueId value, const Geometry& geometry);
   void guard_externals(Draft& draft);
   void look_at_statistics(Draft& draft, const torch::jit::Stack& stack);

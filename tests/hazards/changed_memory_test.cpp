@@ -1,0 +1,105 @@
+// Conformance H1, H3: tensors that are given other memory, and memory that is lent for a while.
+#include <gmock/gmock.h>
+#include <torch/torch.h>
+
+#include "gradrecomp/region.h"
+#include "support/modes.h"
+
+namespace gradrecomp::test {
+namespace {
+
+constexpr int kNumSteps = 4;
+
+at::Tensor small_weight() { return (torch::randn({8, 8}) * 0.3).requires_grad_(); }
+
+at::Tensor gradient_of(const at::Tensor& weight) {
+  return std::exchange(weight.mutable_grad(), at::Tensor());
+}
+
+/// Steps that run `body(x, weight, seen)` in the region. `seen` is given other memory before
+/// backward.
+HostileProgram steps_that_replace(
+    const std::function<at::Tensor(const at::Tensor&, const at::Tensor&, at::Tensor&)>& body) {
+  return [=](const RunPart& run) {
+    const auto weight = small_weight();
+    Tensors all;
+    for (int step = 0; step < kNumSteps; ++step) {
+      const auto x = torch::randn({8, 8});
+      at::Tensor seen;
+      const auto y = run([&] { return body(x, weight, seen); });
+      seen.set_data(torch::ones({8, 8}));
+      y.sum().backward();
+      all.push_back(gradient_of(weight));
+    }
+    return all;
+  };
+}
+
+// Autograd saves an input as the tensor that it is.
+TEST(ChangedMemory, H3OfAnInputOfAnOpIsWhatBackwardSees) {
+  expect_same_in_every_mode(
+      steps_that_replace([](const at::Tensor& x, const at::Tensor& weight, at::Tensor& seen) {
+        seen = x.mm(weight);
+        return (seen * weight).tanh();
+      }));
+}
+
+// And a result as its memory, unless it is the input of another op, too.
+TEST(ChangedMemory, H3OfAResultIsWhatOtherOpsSeeInBackward) {
+  expect_same_in_every_mode(
+      steps_that_replace([](const at::Tensor& x, const at::Tensor& weight, at::Tensor& seen) {
+        seen = x.mm(weight).exp();
+        return seen.sin();
+      }));
+}
+
+TEST(ChangedMemory, H3OfAnInputThatDiesIsWhatBackwardSees) {
+  expect_same_in_every_mode([](const RunPart& run) {
+    const auto weight = small_weight();
+    Tensors all;
+    for (int step = 0; step < kNumSteps; ++step) {
+      at::Tensor x = torch::randn({8, 8});
+      const auto y = run([&] { return (x * weight).sin(); });
+      x.set_data(torch::ones({8, 8}));
+      x.reset();
+      y.sum().backward();
+      all.push_back(gradient_of(weight));
+    }
+    return all;
+  });
+}
+
+/// Steps in which `one` saves memory that `another` has read. It is filled again after `one` is
+/// done, when no node of the graph reads it any more.
+HostileProgram steps_on_lent_memory(const std::function<void(at::Tensor& one)>& ends) {
+  return [=](const RunPart& run) {
+    const auto weight = small_weight();
+    Tensors all;
+    for (int step = 0; step < kNumSteps; ++step) {
+      std::vector<float> numbers(64, 0.1F * static_cast<float>(step + 1));
+      const auto x = torch::from_blob(numbers.data(), {8, 8});
+      at::Tensor one;
+      const auto another = run([&] {
+        one = x * weight;
+        return (x + weight).exp().sin();
+      });
+      ends(one);
+      std::ranges::fill(numbers, 1e6F);
+      another.sum().backward();
+      all.push_back(gradient_of(weight));
+    }
+    return all;
+  };
+}
+
+TEST(LentMemory, H1MayBeFilledAgainWhenItsLastNodeHasRun) {
+  expect_same_in_every_mode(steps_on_lent_memory([](at::Tensor& one) { one.sum().backward(); }));
+}
+
+TEST(LentMemory, H1MayBeFilledAgainWhenItsLastNodeIsGoneOrThatIsAnError) {
+  expect_same_or_error_in_every_mode(steps_on_lent_memory([](at::Tensor& one) { one.reset(); }),
+                                     "given back");
+}
+
+}  // namespace
+}  // namespace gradrecomp::test
