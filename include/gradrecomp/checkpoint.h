@@ -8,7 +8,7 @@
 #include "gradrecomp/export.h"
 #include "gradrecomp/region.h"
 
-namespace gradrecomp {
+namespace gradrecomp::inline GRADRECOMP_NAMESPACE {
 
 /// Runs `function(inputs...)` and keeps nothing of its inside for backward, which replays it.
 ///
@@ -32,4 +32,4 @@ auto checkpoint(Function&& function, Inputs&&... inputs) {
 GRADRECOMP_API at::Tensor checkpoint_sequential(torch::nn::Sequential& model, std::int64_t segments,
                                                 at::Tensor input);
 
-}  // namespace gradrecomp
+}  // namespace gradrecomp::inline GRADRECOMP_NAMESPACE

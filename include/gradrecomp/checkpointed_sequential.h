@@ -10,7 +10,7 @@
 #include "gradrecomp/export.h"
 #include "gradrecomp/region.h"
 
-namespace gradrecomp {
+namespace gradrecomp::inline GRADRECOMP_NAMESPACE {
 
 /// An nn::Sequential under a budget. Every child is a stage, a nested subclass of it is one stage.
 ///
@@ -74,4 +74,4 @@ class CheckpointedSequential : public torch::nn::ModuleHolder<CheckpointedSequen
             std::make_shared<CheckpointedSequentialImpl>(std::move(model), std::move(options))) {}
 };
 
-}  // namespace gradrecomp
+}  // namespace gradrecomp::inline GRADRECOMP_NAMESPACE

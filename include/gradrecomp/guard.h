@@ -2,7 +2,9 @@
 
 #include <cstdint>
 
-namespace gradrecomp {
+#include "gradrecomp/version.h"
+
+namespace gradrecomp::inline GRADRECOMP_NAMESPACE {
 
 /// How much of the memory that replays read, and others may write, is compared with what it was.
 enum class Guard : std::uint8_t {
@@ -11,4 +13,4 @@ enum class Guard : std::uint8_t {
   whole,    ///< all of it
 };
 
-}  // namespace gradrecomp
+}  // namespace gradrecomp::inline GRADRECOMP_NAMESPACE

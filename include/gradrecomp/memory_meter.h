@@ -6,7 +6,7 @@
 
 #include "gradrecomp/export.h"
 
-namespace gradrecomp {
+namespace gradrecomp::inline GRADRECOMP_NAMESPACE {
 
 /// Bytes of one device's tensor allocator.
 struct MemoryCounter {
@@ -63,4 +63,4 @@ class GRADRECOMP_API MemoryMeter {
   std::int64_t outer_peak_bytes_;
 };
 
-}  // namespace gradrecomp
+}  // namespace gradrecomp::inline GRADRECOMP_NAMESPACE

@@ -10,7 +10,7 @@
 #include "gradrecomp/plan/plan.h"
 #include "gradrecomp/plan/policies.h"
 
-namespace gradrecomp {
+namespace gradrecomp::inline GRADRECOMP_NAMESPACE {
 
 /// When a dropped value is replayed beside its original and compared bit for bit.
 enum class Verify : std::uint8_t {
@@ -66,4 +66,4 @@ struct Options {
 /// Throws:  c10::ValueError naming the option that is out of range or contradicts another.
 GRADRECOMP_API void validate(const Options& options);
 
-}  // namespace gradrecomp
+}  // namespace gradrecomp::inline GRADRECOMP_NAMESPACE

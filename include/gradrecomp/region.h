@@ -14,7 +14,7 @@
 #include "gradrecomp/plan/plan.h"
 #include "gradrecomp/report.h"
 
-namespace gradrecomp {
+namespace gradrecomp::inline GRADRECOMP_NAMESPACE {
 
 class Session;
 class Step;
@@ -137,4 +137,4 @@ auto run_dropped(Body&& body) {
   return detail::run_step(open_dropped(), std::forward<Body>(body));
 }
 
-}  // namespace gradrecomp
+}  // namespace gradrecomp::inline GRADRECOMP_NAMESPACE

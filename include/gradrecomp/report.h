@@ -8,7 +8,7 @@
 #include "gradrecomp/plan/graph.h"
 #include "gradrecomp/plan/plan.h"
 
-namespace gradrecomp {
+namespace gradrecomp::inline GRADRECOMP_NAMESPACE {
 
 /// What the last step through a region did.
 struct StepReport {
@@ -20,6 +20,10 @@ struct StepReport {
   std::int64_t num_substituted_ops = 0;  ///< of these, by kernels in place of their calls
   double replay_seconds = 0;
   std::int64_t offloaded_bytes = 0;  ///< that have left for host memory
+  /// Held for replays yet to come as the last node to read memory lent to it (from_blob()) had run
+  /// or was gone: copies of that, or results that can no longer be made again. No predicted peak
+  /// counts them.
+  std::int64_t unplanned_bytes = 0;
 };
 
 /// What one stage holds and costs, in the plain step and under a plan.
@@ -40,4 +44,4 @@ GRADRECOMP_API std::vector<StageRow> stage_rows(const plan::Graph& graph, const 
 /// The rows as a table with a closing total.
 GRADRECOMP_API std::string stage_table(const plan::Graph& graph, const plan::Plan& plan);
 
-}  // namespace gradrecomp
+}  // namespace gradrecomp::inline GRADRECOMP_NAMESPACE

@@ -7,6 +7,7 @@
 #include <immintrin.h>
 #endif
 
+#include "gradrecomp/version.h"
 #include "normalise.h"
 
 // Conversions between float32 and 16-bit storage, rounding to nearest even. Without branches, so

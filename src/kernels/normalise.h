@@ -1,6 +1,7 @@
 #pragma once
 
 #include "gradrecomp/kernels/rounding.h"
+#include "gradrecomp/version.h"
 
 // Both C++ and CUDA compile this, without contracting products and sums on their own account:
 // -ffp-contract=off and -fmad=false.

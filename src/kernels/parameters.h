@@ -3,6 +3,7 @@
 #include <vector>
 
 #include "gradrecomp/kernels/dtype.h"
+#include "gradrecomp/version.h"
 
 namespace gradrecomp::kernels {
 

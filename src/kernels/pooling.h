@@ -1,6 +1,7 @@
 #pragma once
 
 #include "gradrecomp/kernels/compact.h"
+#include "gradrecomp/version.h"
 #include "normalise.h"
 
 namespace gradrecomp::kernels {

@@ -3,6 +3,7 @@
 // newer processor can be merged into code that older ones run.
 #pragma once
 
+#include "gradrecomp/version.h"
 #include "half.h"
 #include "spans.h"
 

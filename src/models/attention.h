@@ -5,6 +5,8 @@
 #include <cstdint>
 #include <optional>
 
+#include "gradrecomp/version.h"
+
 namespace gradrecomp::models {
 
 /// What attention works on, each [N, S, H].

@@ -5,6 +5,8 @@
 #include <cstdint>
 #include <initializer_list>
 
+#include "gradrecomp/version.h"
+
 namespace gradrecomp::models {
 
 template <typename T>

@@ -1,6 +1,6 @@
 #include "gradrecomp/checkpoint.h"
 
-namespace gradrecomp {
+namespace gradrecomp::inline GRADRECOMP_NAMESPACE {
 namespace {
 
 at::Tensor run_children(torch::nn::Sequential& model, std::int64_t first, std::int64_t last,
@@ -31,4 +31,4 @@ at::Tensor checkpoint_sequential(torch::nn::Sequential& model, std::int64_t segm
   return run_children(model, (segments - 1) * length, size, std::move(input));
 }
 
-}  // namespace gradrecomp
+}  // namespace gradrecomp::inline GRADRECOMP_NAMESPACE

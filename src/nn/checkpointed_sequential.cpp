@@ -1,6 +1,6 @@
 #include "gradrecomp/checkpointed_sequential.h"
 
-namespace gradrecomp {
+namespace gradrecomp::inline GRADRECOMP_NAMESPACE {
 
 CheckpointedSequentialImpl::CheckpointedSequentialImpl(torch::nn::Sequential model, Options options)
     : torch::nn::Module("gradrecomp::CheckpointedSequential"),
@@ -29,4 +29,4 @@ void CheckpointedSequentialImpl::pretty_print(std::ostream& stream) const {
   stream << "gradrecomp::CheckpointedSequential";
 }
 
-}  // namespace gradrecomp
+}  // namespace gradrecomp::inline GRADRECOMP_NAMESPACE

@@ -5,6 +5,8 @@
 #include <string>
 #include <string_view>
 
+#include "gradrecomp/version.h"
+
 namespace gradrecomp::plan {
 
 /// What an argument is, what it must be and what to do about it.

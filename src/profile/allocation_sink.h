@@ -3,6 +3,8 @@
 #include <cstddef>
 #include <memory>
 
+#include "gradrecomp/version.h"
+
 namespace gradrecomp::profile {
 
 /// Sees every allocation and release that one thread makes through the CPU tensor allocator.

@@ -1,5 +1,7 @@
 #pragma once
 
+#include "gradrecomp/version.h"
+
 namespace gradrecomp::profile {
 
 /// Whether something has been allocated on a CUDA device. An event on a device that nobody uses

@@ -10,6 +10,8 @@
 #include <thread>
 #include <vector>
 
+#include "gradrecomp/version.h"
+
 namespace gradrecomp::tape {
 class Tape;
 }

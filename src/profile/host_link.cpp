@@ -7,7 +7,7 @@
 #include "tape/host_memory/transfer_times.h"
 #include "tape/observer.h"
 
-namespace gradrecomp {
+namespace gradrecomp::inline GRADRECOMP_NAMESPACE {
 namespace {
 
 constexpr std::int64_t kNumBytes = std::int64_t{32} << 20;
@@ -31,4 +31,4 @@ plan::HostLink measured_host_link(c10::Device device) {
   return known != links.end() ? known->second : links.emplace(key, measure(device)).first->second;
 }
 
-}  // namespace gradrecomp
+}  // namespace gradrecomp::inline GRADRECOMP_NAMESPACE

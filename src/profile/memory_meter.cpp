@@ -9,7 +9,7 @@
 
 #include "profile/counting_allocator.h"
 
-namespace gradrecomp {
+namespace gradrecomp::inline GRADRECOMP_NAMESPACE {
 namespace {
 
 using c10::CachingDeviceAllocator::DeviceStats;
@@ -103,4 +103,4 @@ std::int64_t MemoryMeter::growth_bytes() const {
   return memory_counter(device_).current_bytes - start_bytes_;
 }
 
-}  // namespace gradrecomp
+}  // namespace gradrecomp::inline GRADRECOMP_NAMESPACE

@@ -6,6 +6,8 @@
 #include <cstdint>
 #include <vector>
 
+#include "gradrecomp/version.h"
+
 namespace gradrecomp::profile {
 
 /// Takes times on the current CUDA stream, by events: work is enqueued long before it runs, so a

@@ -4,7 +4,7 @@
 
 #include <utility>
 
-namespace gradrecomp {
+namespace gradrecomp::inline GRADRECOMP_NAMESPACE {
 
 ClosedStep::ClosedStep(std::shared_ptr<Session> session, std::shared_ptr<profile::StepLog> log,
                        Session::Sequence sequence, std::vector<std::uint8_t> kept)
@@ -45,4 +45,4 @@ void ClosedStep::backward_ends(tape::Tape& tape) {
   session_->learn(profiled, std::move(graph));
 }
 
-}  // namespace gradrecomp
+}  // namespace gradrecomp::inline GRADRECOMP_NAMESPACE

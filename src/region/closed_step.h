@@ -6,7 +6,7 @@
 
 #include "region/session.h"
 
-namespace gradrecomp {
+namespace gradrecomp::inline GRADRECOMP_NAMESPACE {
 
 /// What remains of a step after its region closed, as long as its tape is there. Opens the replay
 /// phase when a backward pass first asks the tape for something, and closes it when the pass ends.
@@ -32,4 +32,4 @@ class ClosedStep : public std::enable_shared_from_this<ClosedStep> {
   std::vector<std::uint8_t> kept_;
 };
 
-}  // namespace gradrecomp
+}  // namespace gradrecomp::inline GRADRECOMP_NAMESPACE

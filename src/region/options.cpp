@@ -4,7 +4,7 @@
 
 #include <cmath>
 
-namespace gradrecomp {
+namespace gradrecomp::inline GRADRECOMP_NAMESPACE {
 
 void validate(const Options& options) {
   const int questions = options.max_overhead.has_value() + options.max_peak_bytes.has_value() +
@@ -42,4 +42,4 @@ void validate(const Options& options) {
   }
 }
 
-}  // namespace gradrecomp
+}  // namespace gradrecomp::inline GRADRECOMP_NAMESPACE

@@ -3,7 +3,7 @@
 #include <algorithm>
 #include <bit>
 
-namespace gradrecomp {
+namespace gradrecomp::inline GRADRECOMP_NAMESPACE {
 namespace {
 
 constexpr std::int64_t kMostNewInRow = 4;  // then sequences are taken for ever-changing
@@ -34,4 +34,4 @@ void ProfileSchedule::missed(std::uint64_t signature) {
   }
 }
 
-}  // namespace gradrecomp
+}  // namespace gradrecomp::inline GRADRECOMP_NAMESPACE

@@ -4,7 +4,9 @@
 #include <set>
 #include <unordered_map>
 
-namespace gradrecomp {
+#include "gradrecomp/version.h"
+
+namespace gradrecomp::inline GRADRECOMP_NAMESPACE {
 
 /// Decides which steps of a region to profile, so that each op sequence that comes again is
 /// profiled once, soon, and sequences that never do are not.
@@ -38,4 +40,4 @@ class ProfileSchedule {
   std::int64_t num_new_in_row_ = 0;
 };
 
-}  // namespace gradrecomp
+}  // namespace gradrecomp::inline GRADRECOMP_NAMESPACE

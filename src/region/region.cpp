@@ -7,7 +7,7 @@
 #include "gradrecomp/report.h"
 #include "region/step.h"
 
-namespace gradrecomp {
+namespace gradrecomp::inline GRADRECOMP_NAMESPACE {
 namespace {
 
 /// Why code that is to be a step just runs; null if it does not.
@@ -112,4 +112,4 @@ OpenStep open_dropped() {
   return reason_to_just_run() == nullptr ? open_step(nullptr) : OpenStep(nullptr);
 }
 
-}  // namespace gradrecomp
+}  // namespace gradrecomp::inline GRADRECOMP_NAMESPACE

@@ -4,7 +4,7 @@
 #include <iomanip>
 #include <sstream>
 
-namespace gradrecomp {
+namespace gradrecomp::inline GRADRECOMP_NAMESPACE {
 namespace {
 
 constexpr double kMiB = 1024.0 * 1024.0;
@@ -84,4 +84,4 @@ std::string stage_table(const plan::Graph& graph, const plan::Plan& plan) {
   return out.str();
 }
 
-}  // namespace gradrecomp
+}  // namespace gradrecomp::inline GRADRECOMP_NAMESPACE

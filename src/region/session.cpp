@@ -11,7 +11,7 @@
 #include "gradrecomp/plan/predict.h"
 #include "gradrecomp/plan/signature.h"
 
-namespace gradrecomp {
+namespace gradrecomp::inline GRADRECOMP_NAMESPACE {
 
 namespace {
 
@@ -240,6 +240,7 @@ void Session::replayed(const tape::Tape& tape) {
   report_.num_substituted_ops = tape.num_substituted_ops();
   report_.replay_seconds = tape.replay_seconds();
   report_.offloaded_bytes = tape.offloaded_bytes();
+  report_.unplanned_bytes = tape.unplanned_bytes();
 }
 
 Session::Known Session::find(const Sequence& sequence) const {
@@ -416,4 +417,4 @@ plan::Plan Session::given_plan(const plan::Graph& graph) const {
   }
 }
 
-}  // namespace gradrecomp
+}  // namespace gradrecomp::inline GRADRECOMP_NAMESPACE

@@ -17,7 +17,7 @@
 #include "region/profile_schedule.h"
 #include "tape/record/recorder.h"
 
-namespace gradrecomp {
+namespace gradrecomp::inline GRADRECOMP_NAMESPACE {
 
 /// Everything known of one op sequence.
 struct KnownSequence {
@@ -139,4 +139,4 @@ class Session {
   std::atomic<bool> warned_of_safe_ = false;
 };
 
-}  // namespace gradrecomp
+}  // namespace gradrecomp::inline GRADRECOMP_NAMESPACE

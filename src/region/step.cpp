@@ -9,7 +9,7 @@
 #include "region/closed_step.h"
 #include "tape/observer.h"
 
-namespace gradrecomp {
+namespace gradrecomp::inline GRADRECOMP_NAMESPACE {
 namespace {
 
 thread_local Step* current_step = nullptr;
@@ -161,4 +161,4 @@ void Step::tell_session(const Session::Sequence& sequence, bool planned) {
                    sequence);
 }
 
-}  // namespace gradrecomp
+}  // namespace gradrecomp::inline GRADRECOMP_NAMESPACE

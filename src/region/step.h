@@ -9,7 +9,7 @@
 #include "tape/aten/capture.h"
 #include "tape/aten/range.h"
 
-namespace gradrecomp {
+namespace gradrecomp::inline GRADRECOMP_NAMESPACE {
 
 /// One run of a region, from its first operator to its close.
 class Step {
@@ -44,4 +44,4 @@ class Step {
   std::optional<tape::Range> stage_range_;
 };
 
-}  // namespace gradrecomp
+}  // namespace gradrecomp::inline GRADRECOMP_NAMESPACE

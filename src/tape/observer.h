@@ -1,5 +1,6 @@
 #pragma once
 
+#include "gradrecomp/version.h"
 #include "tape/op.h"
 
 namespace gradrecomp::tape {

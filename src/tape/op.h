@@ -9,6 +9,7 @@
 #include <optional>
 #include <vector>
 
+#include "gradrecomp/version.h"
 #include "tape/aten/geometry.h"
 #include "tape/aten/rng_state.h"
 #include "tape/dispatch/dispatch_state.h"

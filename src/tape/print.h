@@ -4,6 +4,7 @@
 
 #include <cstdint>
 
+#include "gradrecomp/version.h"
 #include "tape/aten/geometry.h"
 
 namespace gradrecomp::tape {

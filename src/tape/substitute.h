@@ -5,6 +5,8 @@
 #include <cstdint>
 #include <vector>
 
+#include "gradrecomp/version.h"
+
 namespace gradrecomp::tape {
 
 struct Op;

@@ -218,7 +218,11 @@ void Tape::lose(ValueId id) {
     if (!reads || !op.replayable) continue;
     op.replayable = false;
     for (const Result& result : op.results) {
-      if (values_[result.value].overwritten_by < 0) make_source(result.value);
+      const Value& value = values_[result.value];
+      if (value.overwritten_by >= 0 || (sealed_ && value.num_wanted == 0)) continue;
+      const bool was_dropped = value.hold == Hold::none;
+      make_source(result.value);
+      if (sealed_ && was_dropped && value.hold == Hold::source) unplanned_bytes_ += value.bytes;
     }
   }
 }
@@ -289,11 +293,11 @@ void Tape::make_source(ValueId id) {
   value.must_keep = true;
   if (value.hold == Hold::source) return;
   auto storage = live_storage(id);
-  if (storage) {
-    hold(id, Hold::source, std::move(storage));
-  } else {
+  if (!storage) {
     value.lost = true;
+    return;
   }
+  hold(id, Hold::source, std::move(storage));
 }
 
 void Tape::keep(ValueId id) {
@@ -458,6 +462,7 @@ void Tape::part_with_lent(ValueId id) {
   const StreamScope stream(stream_of_maker(id));
   value.storage = Sweep::clone(value.storage);
   value.snapshot = true;
+  unplanned_bytes_ += value.bytes;
 }
 
 void Tape::hold_while_used(const at::Tensor& unpacked) {

@@ -229,6 +229,8 @@ class Tape : public std::enable_shared_from_this<Tape> {
   [[nodiscard]] double replay_seconds() const { return replay_seconds_; }
   /// Bytes that have left for host memory.
   [[nodiscard]] std::int64_t offloaded_bytes() const { return offloaded_bytes_; }
+  /// Bytes held since the region ended, for replays yet to come, as lent memory they read went.
+  [[nodiscard]] std::int64_t unplanned_bytes() const { return unplanned_bytes_; }
 
  private:
   friend class Sweep;
@@ -283,6 +285,7 @@ class Tape : public std::enable_shared_from_this<Tape> {
   bool mode_is_lost_ = false;
   bool verification_was_short_ = false;
   std::int64_t offloaded_bytes_ = 0;
+  std::int64_t unplanned_bytes_ = 0;
   std::shared_ptr<const std::string> plan_name_;
   std::int32_t num_sweeps_ = 0;
   std::int64_t num_replayed_ops_ = 0;

@@ -8,7 +8,9 @@ import subprocess
 import sys
 from pathlib import Path
 
-NAMESPACE = re.compile(r"namespace ([\w:]+) \{")
+NAMESPACE = re.compile(r"namespace (\w+(?:::(?!inline)\w+)*)(?:::inline \w+)? \{")
+OURS = re.compile(r"gradrecomp::(?!v\d+_\d+::)")
+OF_THE_VERSION = re.compile(r"\bv\d+_\d+::")  # the inline namespace that headers do not spell out
 DECLARED = re.compile(r"\b(?:class|struct)\s+(?:GRADRECOMP_API\s+)?(\w+)\b(?!;)|\b(\w+)\(")
 OF_A_CLASS = re.compile(r"^(?:typeinfo|typeinfo name|vtable|VTT|guard variable) for |^(?:non-)?virtual thunk to ")
 # Instantiated from headers whose own libraries make them visible: every library that uses them has
@@ -51,6 +53,14 @@ def faults(exported, hidden, names):
             yield f"a public header declares it without GRADRECOMP_API: {symbol}"
 
 
+def without_version(symbols):
+    """The symbols without the inline namespace in their names, and a fault for each of ours that has none."""
+    named = [(kind, OF_THE_VERSION.sub("", symbol)) for kind, symbol in symbols]
+    unversioned = [f"outside the namespace of its version: {symbol}" for kind, symbol in symbols
+                   if OURS.match(OF_A_CLASS.sub("", symbol))]
+    return named, unversioned
+
+
 def symbols(nm, *arguments):
     """What nm lists, as pairs of its letter and a name."""
     text = subprocess.run([nm, "--demangle", "--defined-only", *arguments], check=True,
@@ -60,9 +70,11 @@ def symbols(nm, *arguments):
 
 if __name__ == "__main__":
     nm, include, shared, static = sys.argv[1:]
-    exported = symbols(nm, "--dynamic", shared)
-    strong = {symbol for kind, symbol in symbols(nm, static) if kind in "TDBR"}
-    found = list(faults(exported, strong - {symbol for _, symbol in exported},
+    exported, unversioned = without_version(symbols(nm, "--dynamic", shared))
+    objects, also_unversioned = without_version(symbols(nm, static))
+    strong = {symbol for kind, symbol in objects if kind in "TDBR"}
+    found = sorted({*unversioned, *also_unversioned})
+    found += list(faults(exported, strong - {symbol for _, symbol in exported},
                         declared_names(Path(include))))
     print(*found, f"{len(exported)} symbols, {len(found)} faults", sep="\n")
     sys.exit(bool(found) or not exported)

@@ -4,7 +4,7 @@ import tempfile
 import unittest
 from pathlib import Path
 
-from check_exports import declared_names, faults
+from check_exports import declared_names, faults, without_version
 
 HEADER = """
 namespace gradrecomp::plan {
@@ -21,6 +21,9 @@ class GRADRECOMP_API Fit {
 };
 GRADRECOMP_API void save(const Fit& fit);
 }  // namespace gradrecomp::plan
+namespace gradrecomp::inline GRADRECOMP_NAMESPACE {
+class GRADRECOMP_API Region {};
+}  // namespace gradrecomp::inline GRADRECOMP_NAMESPACE
 """
 
 
@@ -56,6 +59,16 @@ class CheckExports(unittest.TestCase):
     def test_rejects_a_declared_function_that_is_hidden(self):
         self.assertEqual(len(self.faults(hidden=["gradrecomp::plan::save(gradrecomp::plan::Fit const&)",
                                                  "gradrecomp::plan::search()"])), 1)
+
+    def test_reads_names_without_the_inline_namespace(self):
+        named, unversioned = without_version([("T", "gradrecomp::v0_1::Region::run(gradrecomp::v0_1::Options)")])
+        self.assertEqual(named, [("T", "gradrecomp::Region::run(gradrecomp::Options)")])
+        self.assertEqual(self.faults(named), [])
+        self.assertEqual(unversioned, [])
+
+    def test_rejects_what_lies_outside_the_inline_namespace(self):
+        for name in ("gradrecomp::Region::run()", "vtable for gradrecomp::plan::Fit"):
+            self.assertEqual(len(without_version([("T", name)])[1]), 1, name)
 
 
 if __name__ == "__main__":

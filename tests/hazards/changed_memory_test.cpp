@@ -96,6 +96,43 @@ TEST(LentMemory, H1MayBeFilledAgainWhenItsLastNodeHasRun) {
   expect_same_in_every_mode(steps_on_lent_memory([](at::Tensor& one) { one.sum().backward(); }));
 }
 
+TEST(LentMemory, H1ThatReplaysOutliveIsReportedAsCopied) {
+  std::vector<float> numbers(64, 0.5F);
+  const auto x = torch::from_blob(numbers.data(), {8, 8});
+  const auto weight = small_weight();
+  Region region({.policy = "drop_all"});
+  for (int step = 0; step < 2; ++step) {
+    at::Tensor one;
+    const auto another = region.run([&] {
+      one = x * weight;
+      return (x + weight).exp().sin();
+    });
+    one.sum().backward();
+    another.sum().backward();
+  }
+  EXPECT_EQ(region.last_step().unplanned_bytes, x.nbytes());
+}
+
+TEST(LentMemory, H1WhoseResultsCannotBeMadeAgainIsReportedWithThoseHeld) {
+  std::vector<float> numbers(64, 0.5F);
+  const auto x = torch::from_blob(numbers.data(), {8, 8});
+  const auto weight = small_weight();
+  Region region({.policy = "drop_all"});
+  for (int step = 0; step < kNumSteps; ++step) {
+    const bool is_last = step + 1 == kNumSteps;
+    at::Tensor one, held;
+    const auto another = region.run([&] {
+      one = x * weight;
+      const auto sum = x + weight;
+      if (is_last) held = sum;  // which the plan knows nothing of
+      return sum.exp().sin();
+    });
+    if (is_last) one.reset();
+    another.sum().backward();
+  }
+  EXPECT_EQ(region.last_step().unplanned_bytes, x.nbytes());
+}
+
 TEST(LentMemory, H1MayBeFilledAgainWhenItsLastNodeIsGoneOrThatIsAnError) {
   expect_same_or_error_in_every_mode(steps_on_lent_memory([](at::Tensor& one) { one.reset(); }),
                                      "given back");

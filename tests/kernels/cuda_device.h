@@ -6,6 +6,8 @@
 #include <cuda_runtime_api.h>
 #endif
 
+#include "gradrecomp/version.h"
+
 namespace gradrecomp::kernels {
 
 /// Why our CUDA kernels cannot run; empty if they can.

@@ -5,6 +5,8 @@
 
 #include <algorithm>
 
+#include "gradrecomp/version.h"
+
 namespace gradrecomp::kernels {
 
 /// A copy of a CPU tensor's memory on the device, without LibTorch's CUDA backend.

@@ -7,6 +7,8 @@
 #include <random>
 #include <vector>
 
+#include "gradrecomp/version.h"
+
 namespace gradrecomp::kernels {
 
 /// Draws the arguments of kernels; the same ones for the same seed.

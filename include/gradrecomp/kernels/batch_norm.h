@@ -2,6 +2,7 @@
 
 #include "gradrecomp/kernels/dtype.h"
 #include "gradrecomp/kernels/rounding.h"
+#include "gradrecomp/version.h"
 
 namespace gradrecomp::kernels {
 

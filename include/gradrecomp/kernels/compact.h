@@ -1,6 +1,7 @@
 #pragma once
 
 #include "gradrecomp/kernels/dtype.h"
+#include "gradrecomp/version.h"
 
 namespace gradrecomp::kernels {
 

@@ -2,6 +2,8 @@
 
 #include <cstdint>
 
+#include "gradrecomp/version.h"
+
 namespace gradrecomp::kernels {
 
 /// What the elements of a tensor are stored as. Arithmetic is float32 throughout.

@@ -3,6 +3,8 @@
 #include <array>
 #include <cstdint>
 
+#include "gradrecomp/version.h"
+
 namespace gradrecomp::kernels {
 
 /// How "x normalised" is computed: the same number on paper, but another last bit.

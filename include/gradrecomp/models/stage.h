@@ -7,6 +7,8 @@
 #include <utility>
 #include <vector>
 
+#include "gradrecomp/version.h"
+
 namespace gradrecomp::models {
 
 /// A named part of a model's forward pass.

@@ -1,5 +1,7 @@
 #pragma once
 
+#include "gradrecomp/version.h"
+
 namespace gradrecomp::plan {
 
 /// What moves activations between a device and host memory.

@@ -2,6 +2,8 @@
 
 #include <string>
 
+#include "gradrecomp/version.h"
+
 namespace gradrecomp::plan {
 
 /// What a saved graph or plan was made on, for people; its signature alone decides what it fits.

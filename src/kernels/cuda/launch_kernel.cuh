@@ -4,6 +4,8 @@
 
 #include <type_traits>
 
+#include "gradrecomp/version.h"
+
 namespace gradrecomp::kernels::cuda {
 
 /// Enqueues `kernel`; cudaGetLastError() then tells whether it could be.

@@ -6,6 +6,7 @@
 #include <cstdint>
 
 #include "gradrecomp/kernels/dtype.h"
+#include "gradrecomp/version.h"
 
 namespace gradrecomp::kernels::cuda {
 

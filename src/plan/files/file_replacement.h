@@ -3,6 +3,8 @@
 #include <filesystem>
 #include <string_view>
 
+#include "gradrecomp/version.h"
+
 namespace gradrecomp::plan {
 
 /// Puts `text` in the place of a file: written beside it, then renamed, so that a write that fails

@@ -2,6 +2,8 @@
 
 #include <filesystem>
 
+#include "gradrecomp/version.h"
+
 namespace gradrecomp::plan {
 
 /// What an output is written to.

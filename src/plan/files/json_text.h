@@ -4,6 +4,8 @@
 #include <string>
 #include <string_view>
 
+#include "gradrecomp/version.h"
+
 namespace gradrecomp::plan {
 
 /// Keeps the order in which members were added, so that the same content is the same text.

@@ -5,6 +5,8 @@
 #include <string>
 #include <string_view>
 
+#include "gradrecomp/version.h"
+
 namespace gradrecomp::plan {
 
 /// The bytes of a file, which may be a pipe. Errors name `function`.

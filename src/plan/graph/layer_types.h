@@ -5,6 +5,8 @@
 #include <string>
 #include <string_view>
 
+#include "gradrecomp/version.h"
+
 namespace gradrecomp::plan {
 
 /// A type of layer and the ops it runs below autograd.

@@ -4,6 +4,8 @@
 #include <limits>
 #include <vector>
 
+#include "gradrecomp/version.h"
+
 namespace gradrecomp::plan {
 
 /// Of points by rising cost, leaves those whose peak is below that of every cheaper one.

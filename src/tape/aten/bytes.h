@@ -3,6 +3,8 @@
 #include <ATen/core/Tensor.h>
 #include <c10/core/Storage.h>
 
+#include "gradrecomp/version.h"
+
 namespace gradrecomp::tape {
 
 /// A tensor over all bytes of `storage`.

@@ -4,7 +4,7 @@
 
 #include "gradrecomp/device/capture.h"
 
-namespace gradrecomp {
+namespace gradrecomp::inline GRADRECOMP_NAMESPACE {
 namespace {
 constinit std::atomic<bool (*)()> query{nullptr};
 }  // namespace
@@ -16,4 +16,4 @@ bool tape::is_capturing() {
   return ask != nullptr && ask();
 }
 
-}  // namespace gradrecomp
+}  // namespace gradrecomp::inline GRADRECOMP_NAMESPACE

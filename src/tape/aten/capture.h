@@ -1,5 +1,7 @@
 #pragma once
 
+#include "gradrecomp/version.h"
+
 namespace gradrecomp::tape {
 
 /// Whether work of this thread is captured into a graph now, see register_capture_query(). Nothing

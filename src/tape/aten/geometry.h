@@ -4,6 +4,8 @@
 #include <c10/core/Storage.h>
 #include <c10/core/impl/SizesAndStrides.h>
 
+#include "gradrecomp/version.h"
+
 namespace gradrecomp::tape {
 
 /// Everything of a tensor but its storage: how to read a value through one argument.

@@ -2,6 +2,8 @@
 
 #include <mutex>
 
+#include "gradrecomp/version.h"
+
 namespace gradrecomp::tape {
 
 // Note [ Locks and the interpreter ]

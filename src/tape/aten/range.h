@@ -5,6 +5,8 @@
 #include <cstdint>
 #include <string>
 
+#include "gradrecomp/version.h"
+
 namespace gradrecomp::tape {
 
 /// A named span of time, from construction to destruction on one thread: a user scope to LibTorch's

@@ -7,6 +7,8 @@
 #include <mutex>
 #include <optional>
 
+#include "gradrecomp/version.h"
+
 namespace gradrecomp::tape {
 
 // Note [ Drawing by turns ]

@@ -6,6 +6,8 @@
 #include <chrono>
 #include <optional>
 
+#include "gradrecomp/version.h"
+
 namespace gradrecomp::tape {
 
 /// Times work from its construction on: on a stream by events, as a host clock would only see the

@@ -6,6 +6,8 @@
 
 #include <optional>
 
+#include "gradrecomp/version.h"
+
 namespace gradrecomp::tape {
 
 /// Lets what `second` does from now on wait for what `first` has been given so far.

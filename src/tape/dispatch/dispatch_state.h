@@ -7,6 +7,7 @@
 
 #include <utility>
 
+#include "gradrecomp/version.h"
 #include "tape/dispatch/numeric_mode.h"
 
 namespace gradrecomp::tape {

@@ -3,6 +3,7 @@
 #include <span>
 #include <string_view>
 
+#include "gradrecomp/version.h"
 #include "tape/dispatch/op_traits.h"
 
 namespace gradrecomp::tape {

@@ -5,6 +5,8 @@
 #include <array>
 #include <cstdint>
 
+#include "gradrecomp/version.h"
+
 namespace gradrecomp::tape {
 
 /// What LibTorch lets a program choose for the process or a thread that changes the bits of what

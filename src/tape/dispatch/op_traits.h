@@ -5,6 +5,8 @@
 #include <cstdint>
 #include <vector>
 
+#include "gradrecomp/version.h"
+
 namespace gradrecomp::tape {
 
 /// Operators that compute each element of their result from those at the same place.

@@ -3,6 +3,8 @@
 #include <ATen/core/Tensor.h>
 #include <ATen/core/ivalue.h>
 
+#include "gradrecomp/version.h"
+
 namespace gradrecomp::tape {
 
 // Note [ The door ]

@@ -1,5 +1,7 @@
 #pragma once
 
+#include "gradrecomp/version.h"
+
 namespace gradrecomp::tape {
 
 /// Lets operators that are functions in Python, such as torch.cond, run on threads that record:

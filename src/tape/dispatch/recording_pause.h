@@ -2,6 +2,7 @@
 
 #include <c10/core/impl/LocalDispatchKeySet.h>
 
+#include "gradrecomp/version.h"
 #include "tape/aten/intercepted_key.h"
 
 namespace gradrecomp::tape {

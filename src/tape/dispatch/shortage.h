@@ -2,6 +2,8 @@
 
 #include <cstdint>
 
+#include "gradrecomp/version.h"
+
 namespace gradrecomp::tape {
 
 // Note [ Algorithms that change for want of memory ]

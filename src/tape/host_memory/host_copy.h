@@ -5,6 +5,8 @@
 
 #include <optional>
 
+#include "gradrecomp/version.h"
+
 namespace gradrecomp::tape {
 
 /// The bytes of a storage in host memory, and their ways there and back.

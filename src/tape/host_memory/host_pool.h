@@ -7,6 +7,8 @@
 #include <mutex>
 #include <vector>
 
+#include "gradrecomp/version.h"
+
 namespace gradrecomp::tape {
 
 /// Host memory for copies of values of the CPU, beside the CPU's tensor allocator, so that they do

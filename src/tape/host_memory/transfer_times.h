@@ -4,6 +4,8 @@
 
 #include <cstdint>
 
+#include "gradrecomp/version.h"
+
 namespace gradrecomp::tape {
 
 struct TransferTimes {

@@ -2,6 +2,8 @@
 
 #include <ATen/core/dispatch/Dispatcher.h>
 
+#include "gradrecomp/version.h"
+
 namespace gradrecomp::tape {
 
 /// Registers the recorder with the dispatcher and with autograd; does nothing the second time.

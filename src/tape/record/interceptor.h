@@ -2,6 +2,8 @@
 
 #include <ATen/core/dispatch/Dispatcher.h>
 
+#include "gradrecomp/version.h"
+
 namespace gradrecomp::tape {
 
 /// Brings calls on threads that include kInterceptedKey to intercept(), whoever else has kernels

@@ -2,6 +2,7 @@
 
 #include <c10/core/Device.h>
 
+#include "gradrecomp/version.h"
 #include "tape/dispatch/op_traits.h"
 #include "tape/op.h"
 

@@ -2,6 +2,8 @@
 
 #include <ATen/core/dispatch/Dispatcher.h>
 
+#include "gradrecomp/version.h"
+
 namespace gradrecomp::tape {
 
 /// Kernels for kInterceptedKey, one for each operator: the second way of Note [ Two ways to

@@ -3,6 +3,8 @@
 #include <c10/core/Device.h>
 #include <c10/util/FunctionRef.h>
 
+#include "gradrecomp/version.h"
+
 namespace gradrecomp::tape {
 
 /// Runs `work` on the thread on which autograd runs backward for `device`, and waits for it.

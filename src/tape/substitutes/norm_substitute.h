@@ -1,5 +1,6 @@
 #pragma once
 
+#include "gradrecomp/version.h"
 #include "tape/substitute.h"
 
 namespace gradrecomp::tape {

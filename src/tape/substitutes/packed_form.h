@@ -2,6 +2,7 @@
 
 #include <memory>
 
+#include "gradrecomp/version.h"
 #include "tape/substitute.h"
 
 namespace gradrecomp::tape {

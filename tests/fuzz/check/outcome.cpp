@@ -62,7 +62,7 @@ class Run {
     outputs_ = setup_.wrapping([&] {
       auto outputs = machine.run();
       errors_ = machine.errors();
-      outcome_.caught += errors_;
+      outcome_.caught += machine.caught();
       outcome_.returns_leaves |= std::ranges::any_of(outputs, [](const Tensor& output) {
         return output.requires_grad() && (output.is_leaf() || output.is_view());
       });

@@ -80,6 +80,7 @@ void Machine::run_step() {
     step.operation->run(*this);
   } catch (const std::exception& error) {
     errors_ += std::to_string(position) + ": " + told(first_line(error)) + "\n";
+    caught_ += first_line(error) + "\n";
     say("THROWS " + first_line(error));
   }
   const std::string line = std::exchange(line_, outer_line);

@@ -65,6 +65,8 @@ class Machine {
 
   [[nodiscard]] const std::string& listing() const { return listing_; }
   [[nodiscard]] const std::string& errors() const { return errors_; }
+  /// The same errors in their own words.
+  [[nodiscard]] const std::string& caught() const { return caught_; }
   bool keeps_listing = false;
 
  private:
@@ -84,6 +86,7 @@ class Machine {
   std::string line_;
   std::string listing_;
   std::string errors_;
+  std::string caught_;
 };
 
 }  // namespace gradrecomp::fuzzing
