@@ -27,6 +27,7 @@ class GRADRECOMP_API CheckpointedSequentialImpl : public torch::nn::Module {
 
   /// Feeds `inputs` to the first child and each output to the next.
   /// In eval() mode the children just run.
+  /// Throws:  c10::ValueError if the model has been given children since it was wrapped.
   template <typename Output = at::Tensor, typename... Inputs>
   Output forward(Inputs&&... inputs) {
     auto body = [&]() -> Output {
@@ -45,8 +46,12 @@ class GRADRECOMP_API CheckpointedSequentialImpl : public torch::nn::Module {
   void pretty_print(std::ostream& stream) const override;
 
  private:
+  /// Throws:  c10::ValueError if the model has been given children since it was wrapped.
+  void check_children() const;
+
   template <typename... Inputs>
   torch::nn::AnyValue run_children(Inputs&&... inputs) {
+    check_children();
     auto child = model_->begin();
     std::size_t position = 0;
     begin_stage(names_[position++]);

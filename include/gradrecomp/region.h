@@ -23,7 +23,7 @@ class Step;
 ///
 /// Destroyed without close(), as when an exception passes, it gives the step up: what the region
 /// ran stays right, and nothing is learned from it.
-/// Threads: opened, closed and destroyed on one thread.
+/// Threads: opened, closed and destroyed on one thread; destroyed on another, it stays open there.
 class GRADRECOMP_API OpenStep {
  public:
   explicit OpenStep(std::unique_ptr<Step> step);
@@ -32,9 +32,12 @@ class GRADRECOMP_API OpenStep {
   OpenStep& operator=(OpenStep&& other) noexcept;
 
   /// Ends the step's forward pass: what the plan drops is dropped. Does nothing the second time.
+  /// Throws:  c10::Error on another thread than it was opened on; it stays open then.
   void close();
 
  private:
+  void give_up() noexcept;
+
   std::unique_ptr<Step> step_;  // null: the code just runs
 };
 

@@ -21,8 +21,18 @@ std::shared_ptr<torch::nn::Module> CheckpointedSequentialImpl::clone(
   auto copy = std::dynamic_pointer_cast<torch::nn::SequentialImpl>(model_->clone(device));
   auto wrapped = std::make_shared<CheckpointedSequentialImpl>(
       torch::nn::Sequential(std::move(copy)), region_.options());
+  // Children may be in another mode than what wraps them, as frozen ones are.
+  const auto children = model_->modules(/*include_self=*/false);
   wrapped->train(is_training());
+  const auto copies = wrapped->model_->modules(/*include_self=*/false);
+  for (std::size_t i = 0; i < copies.size(); ++i) copies[i]->train(children[i]->is_training());
   return wrapped;
+}
+
+void CheckpointedSequentialImpl::check_children() const {
+  TORCH_CHECK_VALUE(model_->size() == names_.size(), "CheckpointedSequential: model has ",
+                    model_->size(), " children, but must have the ", names_.size(),
+                    " that it was wrapped with. Add modules before wrapping it.");
 }
 
 void CheckpointedSequentialImpl::pretty_print(std::ostream& stream) const {

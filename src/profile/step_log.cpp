@@ -231,7 +231,7 @@ void StepLog::allocated(const void* pointer, std::size_t bytes) {
   // The tape's lock first, as whoever calls us from the tape holds it.
   const auto backward_waits = tape ? tape->lock() : std::unique_lock<std::recursive_mutex>();
   const auto lock = tape::lock_politely(mutex_);
-  if (finished_) return;
+  if (stopped_) return;
   read_device_log();  // what other threads did to the host before comes before
   // What the tape holds dies without a release of memory, so its death is seen only by looking.
   const bool may_hold_values = !is_on_device_ || has_host_values_;
@@ -245,19 +245,19 @@ void StepLog::device_allocates(bool by_recorder) {
   const auto tape = tape_.lock();
   const auto backward_waits = tape ? tape->try_lock() : std::unique_lock<std::recursive_mutex>();
   const std::unique_lock lock(mutex_, std::try_to_lock);
-  if (backward_waits && lock && !finished_ && !in_op_) look_for_deaths(*tape);
+  if (backward_waits && lock && !stopped_ && !in_op_) look_for_deaths(*tape);
 }
 
 void StepLog::freed(const void* pointer, std::size_t /*bytes*/) {
   const auto lock = tape::lock_politely(mutex_);
-  if (finished_) return;
+  if (stopped_) return;
   read_device_log();
   drop_block(memories_.front(), pointer, tape::in_own_work(), in_op_);
 }
 
 void StepLog::read_device_log() {
   const auto lock = tape::lock_politely(mutex_);
-  if (finished_) return;
+  if (stopped_) return;
   for (const DeviceReport& report : device_log_->take()) {
     const bool in_op = in_op_ && report.by_recorder;
     Memory& memory = memories_[memory_of(report.device)];
@@ -302,48 +302,70 @@ void StepLog::add_replay_times(OpId first, const std::vector<tape::ReplayTimes>&
 
 void StepLog::backward_begins(const Tape& tape) {
   const auto lock = tape::lock_politely(mutex_);
+  if (pass_end_ >= 0) {
+    graph_.events.insert(graph_.events.begin() + pass_end_, {EventKind::pass_end, -1, 0, 0});
+    pass_end_ = -1;
+  }
   last_mark_ = Clock::now();
   backward_on_stream_.begin = stream_clock_->now();
   replays_on_stream_.clear();
   replay_seconds_before_backward_ = tape.replay_seconds();
 }
 
-plan::Graph StepLog::finish(const Tape& tape, std::uint64_t signature) {
+void StepLog::backward_ends(const Tape& tape) {
   const auto lock = tape::lock_politely(mutex_);
   look_for_deaths(tape);
   flush();
-  finished_ = true;
-  device_log_->fall_silent();
-  device_log_.reset();
+  pass_end_ = std::ssize(graph_.events);
+  time_pass(tape);
+}
+
+// What lies between passes is not the step's.
+void StepLog::time_pass(const Tape& tape) {
   add_backward_time();
+  last_mark_ = Clock::time_point();
   backward_seconds_ -= tape.replay_seconds() - replay_seconds_before_backward_;
   backward_seconds_ = std::max(backward_seconds_, 0.0);
+  replay_seconds_before_backward_ = tape.replay_seconds();
   backward_on_stream_.end = stream_clock_->now_after(backward_on_stream_.begin);
-  time_streams();
+  if (!is_on_device_) return;
+  backward_seconds_on_streams_ += seconds_on_stream(backward_on_stream_);
+  backward_seconds_on_streams_ -= replay_seconds_on_stream();
+}
+
+plan::Graph StepLog::graph_so_far(const Tape& tape, std::uint64_t signature) {
+  const auto lock = tape::lock_politely(mutex_);
+  plan::Graph logged = graph_;
+  if (pass_end_ >= 0) graph_.events.resize(static_cast<std::size_t>(pass_end_));
+  time_ops_on_streams();
   graph_.signature = signature;
-  graph_.step_seconds = backward_seconds_;
+  graph_.step_seconds = is_on_device_ ? backward_seconds_on_streams_ : backward_seconds_;
   for (const plan::Op& op : graph_.ops) graph_.step_seconds += op.is_part ? 0 : op.replay_seconds;
-  if (graph_.stages.empty()) stage("region");
+  if (!has_stages()) graph_.stages.push_back({kUnnamedStage});
   resolve_versions(tape);
   add_ops(tape);
   add_values(tape);
   sort_by_device();
-  return std::move(graph_);
+  return std::exchange(graph_, std::move(logged));
+}
+
+void StepLog::stop() {
+  const auto lock = tape::lock_politely(mutex_);
+  stopped_ = true;
+  device_log_->fall_silent();
+  device_log_.reset();
 }
 
 // Waits for the device.
-void StepLog::time_streams() {
-  bool any = false;
+void StepLog::time_ops_on_streams() {
   for (std::size_t i = 0; i < graph_.ops.size(); ++i) {
     const OnStream& span = on_stream_[i];
     if (span.end < 0) continue;
-    any = true;
     plan::Op& op = graph_.ops[i];
     const double seconds = seconds_on_stream(span);
     if (!op.is_part) op.forward_seconds = seconds;
     if (!span.is_replay_timed) op.replay_seconds = seconds;
   }
-  if (any) backward_seconds_ = seconds_on_stream(backward_on_stream_) - replay_seconds_on_stream();
 }
 
 double StepLog::seconds_on_stream(const OnStream& span) {

@@ -52,12 +52,19 @@ class StepLog final : public tape::Observer, public AllocationSink {
   void look_for_deaths(const tape::Tape& tape);
   /// Adds what verification measured for the ops from `first` on.
   void add_replay_times(tape::OpId first, const std::vector<tape::ReplayTimes>& times);
+  /// The stage of what runs before the first that the program names.
+  static constexpr const char* kUnnamedStage = "region";
   /// Position of the stage of that name, added if it is new.
   std::int32_t stage(const std::string& name);
+  [[nodiscard]] bool has_stages() const { return !graph_.stages.empty(); }
   void backward_begins(const tape::Tape& tape);
+  /// Call it when the tape has dropped what replays of the pass left behind.
+  void backward_ends(const tape::Tape& tape);
 
-  /// The finished graph of the step. Stops logging.
-  plan::Graph finish(const tape::Tape& tape, std::uint64_t signature);
+  /// The graph of the step up to the pass that ended last. Further passes make it longer.
+  plan::Graph graph_so_far(const tape::Tape& tape, std::uint64_t signature);
+  /// Logs nothing from now on.
+  void stop();
 
  private:
   explicit StepLog(const std::shared_ptr<const tape::Tape>& tape);
@@ -98,7 +105,8 @@ class StepLog final : public tape::Observer, public AllocationSink {
   static void add_block(Memory& memory, const void* pointer, std::int64_t bytes, bool in_op);
   void drop_block(Memory& memory, const void* pointer, bool own_work, bool in_op);
   void adopt(const tape::Tape& tape, const tape::Op& op, Span Memory::*counted);
-  void time_streams();
+  void time_ops_on_streams();
+  void time_pass(const tape::Tape& tape);
   double seconds_on_stream(const OnStream& span);
   double replay_seconds_on_stream();
   void resolve_versions(const tape::Tape& tape);
@@ -126,7 +134,9 @@ class StepLog final : public tape::Observer, public AllocationSink {
   bool has_host_values_ = false;  ///< some op made a value in the host's memory
   bool in_op_ = false;
   std::atomic<bool> sealed_ = false;
-  bool finished_ = false;
+  bool stopped_ = false;
+  std::int64_t pass_end_ =
+      -1;  ///< the event before which the last pass ended; -1: none, or one runs
   std::unique_ptr<StreamClock> stream_clock_;
   std::vector<OnStream> on_stream_;  ///< of each op of the graph
   OnStream backward_on_stream_;
@@ -136,6 +146,7 @@ class StepLog final : public tape::Observer, public AllocationSink {
   Clock::time_point last_mark_;  ///< of the backward pass
   double replay_seconds_before_backward_ = 0;
   double backward_seconds_ = 0;
+  double backward_seconds_on_streams_ = 0;
   std::unordered_map<std::string, std::int32_t> stages_;
 };
 

@@ -10,11 +10,15 @@ namespace gradrecomp::inline GRADRECOMP_NAMESPACE {
 
 /// What remains of a step after its region closed, as long as its tape is there. Opens the replay
 /// phase when a backward pass first asks the tape for something, and closes it when the pass ends.
+/// A profile goes on until nothing is left to ask for, or the next step begins; what it has found
+/// is planned for after each pass.
 class ClosedStep : public std::enable_shared_from_this<ClosedStep> {
  public:
-  /// `session` is null for a dropping step, `log` unless the step is profiled.
-  ClosedStep(std::shared_ptr<Session> session, std::shared_ptr<profile::StepLog> log,
-             Session::Sequence sequence, std::vector<std::uint8_t> kept);
+  /// `session` is null for a dropping step, `log` unless the step is profiled. `number` is what the
+  /// session calls the step.
+  ClosedStep(std::shared_ptr<Session> session, std::int64_t number,
+             std::shared_ptr<profile::StepLog> log, Session::Sequence sequence,
+             std::vector<std::uint8_t> kept);
   /// Tells the session if no backward pass has asked for anything.
   ~ClosedStep();
   ClosedStep(const ClosedStep&) = delete;
@@ -25,11 +29,15 @@ class ClosedStep : public std::enable_shared_from_this<ClosedStep> {
 
  private:
   void backward_ends(tape::Tape& tape);
+  void wait_for_another_pass(tape::Tape& tape);
+  void stop_logging(tape::Tape& tape);
 
   std::shared_ptr<Session> session_;
+  std::int64_t number_;
   std::shared_ptr<profile::StepLog> log_;
   Session::Sequence sequence_;
   std::vector<std::uint8_t> kept_;
+  bool was_asked_ = false;  // also by a pass that failed
 };
 
 }  // namespace gradrecomp::inline GRADRECOMP_NAMESPACE

@@ -36,7 +36,11 @@ void validate(const Options& options) {
                     "\", but must be empty beside a plan. Give a budget for the op sequences ",
                     "that the plan was not made for, or none.");
   try {
-    plan::parse_policy(options.policy);
+    const auto kind = plan::parse_policy(options.policy).kind;
+    const bool is_budget =
+        kind == plan::PolicyKind::max_overhead || kind == plan::PolicyKind::max_peak_bytes;
+    TORCH_CHECK_VALUE(!is_budget, "validate: policy is \"", options.policy,
+                      "\", but must be a fixed one. Set ", options.policy, " instead.");
   } catch (const std::invalid_argument& error) {
     TORCH_CHECK_VALUE(false, error.what());
   }

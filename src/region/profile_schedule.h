@@ -24,6 +24,8 @@ class ProfileSchedule {
   void missed(std::uint64_t signature);
   /// Notes that the sequence of that signature has been profiled.
   void profiled(std::uint64_t signature) { missed_.erase(signature); }
+  /// Notes that a step which was to be profiled was given up. The next one is in its place.
+  void gave_up() { single_.insert(step_ + 1); }
   /// Notes that a step followed a plan.
   void followed() { num_new_in_row_ = 0; }
 

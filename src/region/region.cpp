@@ -10,11 +10,14 @@
 namespace gradrecomp::inline GRADRECOMP_NAMESPACE {
 namespace {
 
-/// Why code that is to be a step just runs; null if it does not.
-const char* reason_to_just_run() {
+/// Why code that is to be a step of `session` just runs; null if it does not.
+const char* reason_to_just_run(const Session* session) {
   if (!c10::GradMode::is_enabled()) return "gradients are off, so nothing is saved";
-  if (Step::current() != nullptr) return "another region or checkpoint() around it covers it";
-  return nullptr;
+  const Step* around = Step::current();
+  if (around == nullptr) return nullptr;
+  if (around->session() != session) return "another region or checkpoint() around it covers it";
+  return "a step of the same region around it covers it; if that is an OpenStep, close() it before "
+         "the next";
 }
 
 OpenStep open_step(std::shared_ptr<Session> session) {
@@ -24,12 +27,30 @@ OpenStep open_step(std::shared_ptr<Session> session) {
 }  // namespace
 
 OpenStep::OpenStep(std::unique_ptr<Step> step) : step_(std::move(step)) {}
-OpenStep::~OpenStep() = default;
+OpenStep::~OpenStep() { give_up(); }
 OpenStep::OpenStep(OpenStep&& other) noexcept = default;
-OpenStep& OpenStep::operator=(OpenStep&& other) noexcept = default;
+OpenStep& OpenStep::operator=(OpenStep&& other) noexcept {
+  if (this == &other) return *this;
+  give_up();
+  step_ = std::move(other.step_);
+  return *this;
+}
 
 void OpenStep::close() {
+  TORCH_CHECK(!step_ || Step::current() == step_.get(),
+              "OpenStep::close: the step is closed on another thread than it was opened on, but "
+              "must be closed there. Move the code between to one thread.");
   if (const auto step = std::exchange(step_, nullptr)) step->close();
+}
+
+// The thread that opened it still records into it, so elsewhere it is left to that thread.
+void OpenStep::give_up() noexcept {
+  const bool is_of_this_thread = Step::current() == step_.get();
+  if (is_of_this_thread) {
+    step_.reset();
+  } else {
+    static_cast<void>(step_.release());
+  }
 }
 
 Region::Region(Options options) : session_(std::make_shared<Session>(std::move(options))) {
@@ -48,11 +69,8 @@ Session& Region::session() const {
 }
 
 OpenStep Region::open() {
-  const char* reason = reason_to_just_run();
-  if (reason == nullptr) {
-    static_cast<void>(session());
-    return open_step(session_);
-  }
+  const char* reason = reason_to_just_run(&session());
+  if (reason == nullptr) return open_step(session_);
   session().passed_over(reason);
   return OpenStep(nullptr);
 }
@@ -109,7 +127,7 @@ void note_write(const at::Tensor& tensor) {
 }
 
 OpenStep open_dropped() {
-  return reason_to_just_run() == nullptr ? open_step(nullptr) : OpenStep(nullptr);
+  return reason_to_just_run(nullptr) == nullptr ? open_step(nullptr) : OpenStep(nullptr);
 }
 
 }  // namespace gradrecomp::inline GRADRECOMP_NAMESPACE

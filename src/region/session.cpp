@@ -29,6 +29,10 @@ bool has_backward_inside(const plan::Graph& graph) {
   return demand < seal;
 }
 
+std::int64_t num_passes(const plan::Graph& graph) {
+  return 1 + std::ranges::count(graph.events, plan::EventKind::pass_end, &plan::Event::kind);
+}
+
 // A step may do what the planner's model has no events for. Empty if it did not.
 std::string why_not_plannable(const plan::Graph& graph) {
   if (has_backward_inside(graph)) {
@@ -128,13 +132,28 @@ bool Session::due_for_verification() const {
 
 tape::Advice Session::begin_step(bool may_profile) {
   const std::lock_guard lock(mutex_);
-  report_ = {};
+  begin_report({});
   const bool scheduled = schedule_.begin_step();
   const bool profile = due_for_verification() || scheduled;
   ++num_steps_;
   if (profile && may_profile) return {};
   if (auto next = expected()) activate(std::move(next));
   return active_ ? advice_of(*active_) : tape::Advice{};
+}
+
+void Session::at_next_step(std::function<void()> then) {
+  const std::lock_guard lock(mutex_);
+  at_next_step_.push_back(std::move(then));
+}
+
+// They take the locks of tapes, under which backward passes tell us what they learn.
+void Session::next_step_begins() {
+  std::vector<std::function<void()>> due;
+  {
+    const std::lock_guard lock(mutex_);
+    due.swap(at_next_step_);
+  }
+  for (const auto& then : due) then();
 }
 
 tape::Advice Session::leave_plan(std::size_t call, std::uint64_t hash) {
@@ -152,7 +171,24 @@ tape::Advice Session::leave_plan(std::size_t call, std::uint64_t hash) {
 
 void Session::passed_over(const char* reason) {
   const std::lock_guard lock(mutex_);
-  report_ = {.reason = reason};
+  begin_report({.reason = reason});
+}
+
+void Session::begin_report(StepReport report) {
+  reported_ = ++last_number_;
+  report_ = std::move(report);
+}
+
+std::int64_t Session::step_number() const {
+  const std::lock_guard lock(mutex_);
+  return last_number_;
+}
+
+void Session::gave_up(std::int64_t number, bool profiled) {
+  const std::lock_guard lock(mutex_);
+  if (profiled) schedule_.gave_up();
+  reported_ = number;
+  report_ = {.profiled = profiled, .reason = "it was given up before it was closed"};
 }
 
 // A region may run several sequences in turn, of which one begins like another.
@@ -175,8 +211,9 @@ void Session::note_order(std::uint64_t signature) {
   signature_before_ = std::exchange(last_signature_, signature);
 }
 
-void Session::closed(const StepReport& step, const Sequence& sequence) {
+void Session::closed(std::int64_t number, const StepReport& step, const Sequence& sequence) {
   const std::lock_guard lock(mutex_);
+  reported_ = number;
   report_ = step;
   if (sequence.empty()) {
     report_.reason = "it ran no operator";
@@ -234,8 +271,9 @@ tape::Advice Session::advice_of(const KnownSequence& known) const {
   return advice;
 }
 
-void Session::replayed(const tape::Tape& tape) {
+void Session::replayed(std::int64_t number, const tape::Tape& tape) {
   const std::lock_guard lock(mutex_);
+  if (number != reported_) return;
   report_.num_replayed_ops = tape.num_replayed_ops();
   report_.num_substituted_ops = tape.num_substituted_ops();
   report_.replay_seconds = tape.replay_seconds();
@@ -257,6 +295,7 @@ bool Session::adds_nothing(const Known& before, const Profiled& profiled,
     return a.formula == b.formula && a.joins == b.joins;
   };
   return (profiled.has_one_mode || !before->advice.has_one_mode) &&
+         num_passes(*before->graph) >= num_passes(graph) &&
          std::ranges::equal(*before->advice.variants, profiled.variants, is_same) &&
          std::ranges::equal(before->graph->values, graph.values, {}, &plan::Value::must_keep,
                             &plan::Value::must_keep);
@@ -295,7 +334,7 @@ void Session::settle(const Sequence& sequence, std::vector<std::uint8_t> kept, s
 
 void Session::never_asked(const Sequence& sequence, std::vector<std::uint8_t> kept) {
   const std::lock_guard lock(mutex_);
-  if (sequence.empty() || find(sequence)) return;
+  if (sequence.empty() || asked_.contains(sequence.back()) || find(sequence)) return;
   if (never_asked_.size() == kMostOrders) never_asked_.clear();
   if (++never_asked_[sequence.back()] < 2) return;
   auto known =
@@ -306,6 +345,9 @@ void Session::never_asked(const Sequence& sequence, std::vector<std::uint8_t> ke
 
 void Session::asked(const Sequence& sequence) {
   const std::lock_guard lock(mutex_);
+  if (sequence.empty()) return;
+  if (asked_.size() == kMostOrders) asked_.clear();
+  asked_.insert(sequence.back());
   const Known known = find(sequence);
   if (!known || !known->is_provisional) return;
   std::erase(sequences_, known);
@@ -395,7 +437,11 @@ plan::Plan Session::plan_with_selection(const plan::Graph& graph, plan::Request 
           "sequence does not have. It is planned by those that it has.");
     }
   }
-  return plan::make_plan(graph, request);
+  try {
+    return plan::make_plan(graph, request);
+  } catch (const std::invalid_argument& error) {
+    C10_THROW_ERROR(ValueError, error.what());
+  }
 }
 
 bool Session::fits(const plan::Plan& given, const plan::Graph& graph) {

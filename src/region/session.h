@@ -7,6 +7,7 @@
 #include <mutex>
 #include <string>
 #include <unordered_map>
+#include <unordered_set>
 #include <vector>
 
 #include "gradrecomp/plan/graph.h"
@@ -63,12 +64,20 @@ class Session {
   /// Advice to begin a step with; none if the step is to be profiled, or if it may not be and there
   /// is no plan.
   tape::Advice begin_step(bool may_profile);
+  /// The number of the step that began last. Reports are of the step with the highest.
+  [[nodiscard]] std::int64_t step_number() const;
   /// Advice for a step that left its plan at `call`, or none if no known sequence goes on so.
   tape::Advice leave_plan(std::size_t call, std::uint64_t hash);
+  /// Has `then` called when the next step begins.
+  void at_next_step(std::function<void()> then);
+  /// Call it without locks before begin_step().
+  void next_step_begins();
   /// Notes that code which was to be a step just ran.
   void passed_over(const char* reason);
-  /// Notes what a step was when its region closed.
-  void closed(const StepReport& step, const Sequence& sequence);
+  /// Notes that the step of that number was given up, which may have been to be profiled.
+  void gave_up(std::int64_t number, bool profiled);
+  /// Notes what the step of that number was when its region closed.
+  void closed(std::int64_t number, const StepReport& step, const Sequence& sequence);
   /// Whether it is still unknown which values of the sequence replays depend on.
   [[nodiscard]] bool wants_guarded(const Sequence& sequence) const;
   /// Notes them, unless the sequence has been given other advice since.
@@ -77,13 +86,14 @@ class Session {
   /// Notes that a step changed its NumericMode where it was not expected to. Later steps look at
   /// each op.
   void look_at_modes();
-  /// Notes what a backward pass replayed.
-  void replayed(const tape::Tape& tape);
+  /// Notes what a backward pass replayed for the step of that number.
+  void replayed(std::int64_t number, const tape::Tape& tape);
   /// Plans for a profiled sequence.
   /// Throws: what Options::selection or Options::plan have wrong, for the first sequence.
   void learn(const Profiled& profiled, plan::Graph graph);
   /// Notes that a profiled step is gone and no backward pass has asked it for anything. When that
-  /// comes again, the sequence goes on without a profile, until asked() says otherwise.
+  /// comes again, and no pass has ever asked such a step, the sequence goes on without a profile,
+  /// until asked() says otherwise.
   void never_asked(const Sequence& sequence, std::vector<std::uint8_t> kept);
   /// Notes that a backward pass asks a step for something.
   void asked(const Sequence& sequence);
@@ -101,6 +111,7 @@ class Session {
   [[nodiscard]] Known expected() const;
   [[nodiscard]] std::uint64_t context() const;
   [[nodiscard]] tape::Advice advice_of(const KnownSequence& known) const;
+  void begin_report(StepReport report);
   void activate(Known known);
   void replace(const Known& known, Known by);
   void remember(Known known);
@@ -121,6 +132,7 @@ class Session {
   std::vector<Known> sequences_;  // the last followed last
   Known active_;
   ProfileSchedule schedule_;
+  std::vector<std::function<void()>> at_next_step_;
   /// What mostly comes after two signatures.
   struct Next {
     std::uint64_t signature = 0;
@@ -128,10 +140,13 @@ class Session {
   };
   std::unordered_map<std::uint64_t, Next> next_;
   std::unordered_map<std::uint64_t, int> never_asked_;  // times, by signature
+  std::unordered_set<std::uint64_t> asked_;             // signatures
   std::uint64_t last_signature_ = 0;
   std::uint64_t signature_before_ = 0;
   bool looks_at_modes_ = false;
   std::int64_t num_steps_ = 0;
+  std::int64_t last_number_ = 0;  // of steps and of what just ran
+  std::int64_t reported_ = 0;     // the one that report_ is of
   std::int64_t num_unplanned_in_row_ = 0;
   int num_short_profiles_ = 0;
   std::atomic<bool> warned_of_signature_ = false;

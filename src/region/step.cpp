@@ -2,7 +2,6 @@
 
 #include <c10/util/Exception.h>
 
-#include <algorithm>
 #include <string>
 #include <utility>
 
@@ -30,19 +29,18 @@ std::vector<std::uint8_t> kept_by(const tape::Tape& tape) {
   return kept;
 }
 
-bool saves_anything(const tape::Tape& tape) {
-  return std::ranges::any_of(tape.values(),
-                             [](const auto& value) { return value.num_handles > 0; });
-}
-
 }  // namespace
 
 Step::Step(std::shared_ptr<Session> session)
     : session_(std::move(session)), tape_(std::make_shared<tape::Tape>()) {
   tape::touch(tape_.get());
-  if (session_) tape_->guard(session_->options().guard);
+  if (session_) {
+    tape_->guard(session_->options().guard);
+    session_->next_step_begins();
+  }
   const tape::Advice advice =
       session_ ? as_far_as_possible(session_->begin_step(!is_captured_)) : drop_everything();
+  if (session_) number_ = session_->step_number();
   if (advice.keep == nullptr && !is_captured_) begin_profile();
   name_plan(advice);
   recorder_ = std::make_unique<tape::Recorder>(
@@ -68,6 +66,7 @@ Step::~Step() {
   recorder_.reset();
   tape_->observe(nullptr);
   tape_->seal();
+  if (session_) session_->gave_up(number_, log_ != nullptr);
 }
 
 Step* Step::current() noexcept { return current_step; }
@@ -106,7 +105,11 @@ tape::Advice Step::left_plan(std::size_t call, std::uint64_t hash) {
 
 void Step::begin_stage(std::string_view name) {
   if (recorder_->in_window_mode()) close_window();
-  if (log_) recorder_->begin_stage(log_->stage(std::string(name)));
+  if (log_) {
+    const bool comes_late = !log_->has_stages() && !tape_->values().empty();
+    if (comes_late) log_->stage(profile::StepLog::kUnnamedStage);  // what has run is of none yet
+    recorder_->begin_stage(log_->stage(std::string(name)));
+  }
   stage_range_.reset();
   stage_range_.emplace("GradRecomp: " + std::string(name));
 }
@@ -119,9 +122,6 @@ void Step::close_window() {
 }
 
 void Step::close() {
-  TORCH_CHECK(current_step == this,
-              "OpenStep::close: the step is closed on another thread than it was opened on, but "
-              "must be closed there. Move the code between to one thread.");
   stage_range_.reset();
   if (recorder_->in_window_mode()) close_window();
   const Session::Sequence sequence = recorder_->sequence();
@@ -133,7 +133,7 @@ void Step::close() {
   current_step = nullptr;
   if (log_) log_->look_for_deaths(*tape_);
   auto kept = log_ ? kept_by(*tape_) : std::vector<std::uint8_t>();
-  const bool saves = saves_anything(*tape_);
+  const bool saves = tape_->has_handles();
   tape_->seal();
   if (session_) tell_session(sequence, planned);
   note_modes();
@@ -143,7 +143,7 @@ void Step::close() {
   }
   if (log_ == nullptr || !sequence.empty()) {
     tape_->at_backward(
-        [step = std::make_shared<ClosedStep>(session_, log_, sequence, std::move(kept))](
+        [step = std::make_shared<ClosedStep>(session_, number_, log_, sequence, std::move(kept))](
             tape::Tape& tape) { step->backward_begins(tape); });
   }
 }
@@ -154,7 +154,8 @@ void Step::note_modes() {
 
 void Step::tell_session(const Session::Sequence& sequence, bool planned) {
   const char* const why = "it was profiled, to plan for those that follow";
-  session_->closed({.profiled = log_ != nullptr,
+  session_->closed(number_,
+                   {.profiled = log_ != nullptr,
                     .followed_plan = planned,
                     .reason = log_ ? why : "",
                     .num_ops = static_cast<std::int64_t>(tape_->ops().size())},

@@ -23,6 +23,7 @@ class Step {
   /// The step that runs on this thread, or null.
   static Step* current() noexcept;
 
+  [[nodiscard]] const Session* session() const { return session_.get(); }
   void begin_stage(std::string_view name);
   /// Stops recording, drops, and waits for backward.
   void close();
@@ -37,6 +38,7 @@ class Step {
   void tell_session(const Session::Sequence& sequence, bool planned);
 
   std::shared_ptr<Session> session_;
+  std::int64_t number_ = 0;                  // the session's, of this step
   bool is_captured_ = tape::is_capturing();  // into a graph, to be run later
   std::shared_ptr<tape::Tape> tape_;
   std::shared_ptr<profile::StepLog> log_;

@@ -557,6 +557,11 @@ void Tape::look_for_stale(ValueId id) {
   if (storage && !contents_->fits_at_first_look(id, storage)) value.stale = true;
 }
 
+bool Tape::has_handles() const {
+  const auto guard = lock();
+  return std::ranges::any_of(values_, [](const Value& value) { return value.num_handles > 0; });
+}
+
 void Tape::asked_by(int graph_task) {
   const auto guard = lock();
   if (graph_task < 0 || graph_task == last_graph_task_) return;

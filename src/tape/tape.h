@@ -214,6 +214,8 @@ class Tape : public std::enable_shared_from_this<Tape> {
   /// The same for callers that must not wait: owns nothing where another thread holds it.
   [[nodiscard]] std::unique_lock<std::recursive_mutex> try_lock() const;
 
+  /// Whether autograd may ask for a value yet.
+  [[nodiscard]] bool has_handles() const;
   /// Calls `begins`, under the lock, when a backward pass first asks for a value.
   void at_backward(std::function<void(Tape&)> begins) { backward_begins_ = std::move(begins); }
   /// Notes that a backward pass of that number asks for a value; -1: none does.

@@ -75,6 +75,19 @@ TEST(CheckpointedSequential, I1CloneIsIndependentAndKeepsItsOptions) {
   EXPECT_EQ(copy->named_parameters().keys(), net->named_parameters().keys());
 }
 
+TEST(CheckpointedSequential, I1CloneKeepsTheModeOfEachChild) {
+  for (const bool training : {true, false}) {
+    CheckpointedSequential net(make_model(), Options{.policy = "every_2"});
+    net->train(training);
+    net->children()[1]->train(!training);
+    const auto copy = net->clone();
+    EXPECT_EQ(copy->is_training(), training);
+    for (std::size_t i = 0; i < net->children().size(); ++i) {
+      EXPECT_EQ(copy->children()[i]->is_training(), net->children()[i]->is_training()) << i;
+    }
+  }
+}
+
 TEST(CheckpointedSequential, I1ConvertsToAnotherDtypeAndBack) {
   CheckpointedSequential net(make_model(), Options{.policy = "drop_all"});
   net->forward(torch::randn({6, 4})).sum().backward();
@@ -201,6 +214,16 @@ TEST(CheckpointedSequential, ReportsNameEveryStage) {
   EXPECT_THAT(net->full_report(), ::testing::HasSubstr("first"));
   EXPECT_THAT(net->full_report(), ::testing::HasSubstr("act"));
   EXPECT_THAT(net->brief_report(), ::testing::HasSubstr("every_1"));
+}
+
+TEST(CheckpointedSequential, RefusesChildrenAddedLater) {
+  auto model = make_model();
+  CheckpointedSequential net(model, Options{.policy = "drop_all"});
+  model->push_back(nn::ReLU());
+  for (const bool training : {true, false}) {
+    net->train(training);
+    EXPECT_THROW(net->forward(torch::randn({2, 4})), c10::ValueError);
+  }
 }
 
 TEST(CheckpointedSequential, RefusesAnEmptyModel) {

@@ -34,6 +34,14 @@ TEST(Bound, NoPlanOfASmallGraphLiesBelow) {
   }
 }
 
+TEST(Bound, NoPlanOfAGraphOfSeveralPassesLiesBelow) {
+  for (int seed = 0; seed < 100 && !::testing::Test::HasFailure(); ++seed) {
+    SCOPED_TRACE(seed);
+    const testing::RandomGraphOptions options{.num_ops = 7, .pass_end_chance = 20};
+    expect_no_plan_below(testing::RandomGraph(options, seed).draw(), CostModel::seconds);
+  }
+}
+
 TEST(Bound, NoPlanOfAGraphFullOfInPlaceOpsLiesBelow) {
   const testing::RandomGraphOptions options{
       .num_ops = 9, .in_place_chance = 60, .snapshot_chance = 50, .must_keep_chance = 20};

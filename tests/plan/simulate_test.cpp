@@ -83,6 +83,10 @@ TEST(Simulate, EqualsTheReferenceOnGraphsThatSaveLittle) {
   fuzz({.num_ops = 24, .must_keep_chance = 2, .save_chance = 15, .death_chance = 80}, 1500);
 }
 
+TEST(Simulate, EqualsTheReferenceOnGraphsOfSeveralPasses) {
+  fuzz({.num_ops = 20, .pass_end_chance = 15}, 1500);
+}
+
 // In a chain value i costs bytes[i], and dropping it costs its op once, whatever else is dropped:
 // the first demand caches the whole run of dropped values up to a kept one.
 TEST(Simulate, ReplaysEveryDroppedLinkOfAChainOnce) {

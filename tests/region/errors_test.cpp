@@ -238,6 +238,8 @@ TEST(Robustness, R7OptionsAreValidatedWhenSet) {
               HasSubstr("max_peak_bytes is 0, but must be positive"));
   EXPECT_THAT(message({.max_overhead = 0.1, .max_peak_bytes = 5}), HasSubstr("at most one"));
   EXPECT_THAT(message({.policy = "keep_some"}), HasSubstr("keep_some"));
+  EXPECT_THAT(message({.policy = "max_overhead"}), HasSubstr("Set max_overhead instead"));
+  EXPECT_THAT(message({.policy = "max_peak_bytes"}), HasSubstr("Set max_peak_bytes instead"));
   const auto plan = std::make_shared<const plan::Plan>();
   EXPECT_THAT(message({.policy = "keep_all", .plan = plan}), HasSubstr("policy is \"keep_all\""));
   EXPECT_THAT(message({.window_bytes = 0}), HasSubstr("window_bytes is 0"));

@@ -56,6 +56,81 @@ TEST_F(PredictedMemory, M3AndM9PredictedPeakAndReplaysOfABertAreExact) {
   expect_predicted_peaks(models::BertModel(options), torch::randint(0, 50, {2, 24}), true);
 }
 
+using Losses = std::vector<at::Tensor>;
+
+/// Steps of a region whose losses go backward one by one.
+void expect_predicted_passes(const Options& options, const std::function<Losses()>& forward,
+                             bool retains_graph) {
+  Region region(options);
+  for (int step = 0; step < 3; ++step) {
+    const MemoryMeter meter(c10::kCPU);
+    {
+      const Losses losses = region.run(forward);
+      for (std::size_t i = 0; i < losses.size(); ++i) {
+        const bool is_last = i + 1 == losses.size();
+        losses[i].backward({}, /*retain_graph=*/retains_graph && !is_last);
+      }
+    }
+    if (step == 0) continue;
+    EXPECT_TRUE(region.last_step().followed_plan) << region.last_step().reason;
+    EXPECT_EQ(region.plan().predicted_peak_bytes, meter.measured_peak_bytes());
+    EXPECT_EQ(region.plan().num_replayed_ops, region.last_step().num_replayed_ops);
+  }
+}
+
+const std::vector<Options> kSeveral = {
+    {.policy = "keep_all"},
+    {.policy = "drop_all"},
+    {.policy = "every_2"},
+    {.max_overhead = 0.1, .cost = plan::CostModel::flops},
+    {.max_overhead = 1.0, .cost = plan::CostModel::flops},
+    {.max_peak_bytes = 1, .cost = plan::CostModel::flops},
+    {.max_peak_bytes = 1, .offload = true},
+};
+
+TEST_F(PredictedMemory, M3PassesThroughPartsOfAStepArePredicted) {
+  const auto x = leaf_with_gradient({64, 16});
+  const auto y = leaf_with_gradient({64, 16});
+  for (const Options& options : kSeveral) {
+    expect_predicted_passes(
+        options,
+        [&] {
+          return Losses{sine_chain(x.exp()).sum(), sine_chain(y.exp()).sum()};
+        },
+        false);
+  }
+}
+
+TEST_F(PredictedMemory, M3PassesThroughACommonTrunkArePredicted) {
+  const auto x = leaf_with_gradient({64, 16});
+  for (const Options& options : kSeveral) {
+    expect_predicted_passes(
+        options,
+        [&] {
+          const auto trunk = sine_chain(x.exp());
+          return Losses{sine_chain(trunk.tanh()).sum(), trunk.sigmoid().exp().sum()};
+        },
+        true);
+  }
+}
+
+// What only a later pass asks for is not for free.
+TEST_F(PredictedMemory, M3BudgetHoldsForAllPassesOfAStep) {
+  const auto weight = leaf_with_gradient({16, 16});
+  const auto tower = [&] {
+    at::Tensor h = torch::randn({64, 16});
+    for (int layer = 0; layer < 4; ++layer) h = h.mm(weight);
+    return h.sum();
+  };
+  Region region({.max_overhead = 0, .cost = plan::CostModel::flops});
+  for (int step = 0; step < 3; ++step) {
+    const auto losses = region.run([&] { return Losses{tower(), tower()}; });
+    for (const at::Tensor& loss : losses) loss.backward();
+  }
+  EXPECT_TRUE(region.last_step().followed_plan) << region.last_step().reason;
+  EXPECT_EQ(region.last_step().num_replayed_ops, 0);
+}
+
 // Of the sine chain: values of kChainBytes.
 constexpr int kChainLength = 6;
 constexpr std::int64_t kChainBytes = 4096;

@@ -18,6 +18,7 @@ struct RandomGraphOptions {
   int must_keep_chance = 8;  ///< of an op's outputs
   int save_chance = 55;      ///< of each value an op reads or makes
   int join_chance = 60;      ///< of an op that could
+  int pass_end_chance = 0;   ///< of each handle that comes back to be the last of its pass
   int death_chance = 40;     ///< of a value to die after each op; the others outlive the region
   bool operator==(const RandomGraphOptions&) const = default;
 };
@@ -179,6 +180,7 @@ class RandomGraph {
       if (chance(10)) add(plan::EventKind::demand, v);
       if (chance(50)) draw_outside();
       if (chance(95)) add(plan::EventKind::release, v);
+      if (chance(options_.pass_end_chance)) add(plan::EventKind::pass_end, -1);
       draw_late_death();
     }
     graph_.events.push_back({plan::EventKind::outside, -1, -outside_bytes_, 0});

@@ -93,9 +93,17 @@ class ReferenceExecutor {
       peak(event.peak_bytes);
       outside_bytes_ += event.net_bytes;
     }
+    if (event.kind == EventKind::pass_end) end_pass();
     if (event.kind != EventKind::release) return;
     if (--handles_[event.id] == 0) disown(event.id, Owner::cache);
     release_unwanted();
+  }
+
+  void end_pass() {
+    for (std::size_t v = 0; v < graph_.values.size(); ++v) {
+      disown(static_cast<Index>(v), Owner::cache);
+      disown(static_cast<Index>(v), Owner::plan);
+    }
   }
 
   void forward(Index i) {

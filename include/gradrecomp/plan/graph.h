@@ -63,13 +63,14 @@ constexpr double least_replay_seconds(const Op& op) {
 
 /// What happened in the profiled step, in order. Bytes of values are not in `outside` events.
 enum class EventKind : std::uint8_t {
-  run_op,   ///< forward ran op `id`
-  save,     ///< autograd took a handle on value `id`
-  death,    ///< the program itself let go of the storage that value `id` is the content of
-  outside,  ///< memory outside all values: `net_bytes` remain, `peak_bytes` at most in between
-  seal,     ///< the region ended
-  demand,   ///< backward unpacked a handle on value `id`
-  release,  ///< backward let go of a handle on value `id`
+  run_op,    ///< forward ran op `id`
+  save,      ///< autograd took a handle on value `id`
+  death,     ///< the program itself let go of the storage that value `id` is the content of
+  outside,   ///< memory outside all values: `net_bytes` remain, `peak_bytes` at most in between
+  seal,      ///< the region ended
+  demand,    ///< backward unpacked a handle on value `id`
+  release,   ///< backward let go of a handle on value `id`
+  pass_end,  ///< a backward pass ended that was not the last: what replays left behind goes
 };
 
 struct Event {

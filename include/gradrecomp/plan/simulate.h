@@ -133,6 +133,7 @@ class GRADRECOMP_API Simulator {
   void let_go(Index v);
   void release(Index v);
   void lower_wanted(Index v);
+  void end_pass();
   void uncache(Index v);
   void leave(Index v);
   void bring_back(Index v);

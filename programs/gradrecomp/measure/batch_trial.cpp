@@ -1,5 +1,6 @@
 #include "measure/batch_trial.h"
 
+#include <c10/util/Exception.h>
 #include <fmt/format.h>
 
 #include <algorithm>
@@ -100,6 +101,12 @@ class Stepper {
   BatchTrial trial_;
 };
 
+/// What a trial comes to when memory ends in it.
+BatchTrial out_of_memory(std::int64_t batch) {
+  return {.batch = batch,
+          .problem = fmt::format("batch {} needs more memory than the device has free", batch)};
+}
+
 }  // namespace
 
 bool is_within(const BatchTrial& trial, const plan::BatchRequest& request) {
@@ -114,6 +121,8 @@ BatchTrial try_plain(const TrialSetting& setting, std::int64_t batch, Progress& 
   return stepper.trial();
 } catch (const BadInput& error) {
   return {.batch = batch, .problem = error.what()};
+} catch (const c10::OutOfMemoryError&) {
+  return out_of_memory(batch);
 }
 
 BatchTrial try_planned(const TrialSetting& setting, const PlannedStep& planned,
@@ -125,6 +134,8 @@ BatchTrial try_planned(const TrialSetting& setting, const PlannedStep& planned,
   return stepper.trial();
 } catch (const BadInput& error) {
   return {.batch = planned.batch, .problem = error.what()};
+} catch (const c10::OutOfMemoryError&) {
+  return out_of_memory(planned.batch);
 }
 
 }  // namespace gradrecomp::program

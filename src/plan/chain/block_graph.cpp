@@ -97,6 +97,10 @@ class Extractor {
     for (Index t = 0; t < num_events(); ++t) {
       const Event& event = graph_.events[t];
       if (event.kind == EventKind::seal) continue;
+      if (event.kind == EventKind::pass_end) {
+        for (std::vector<Index>& events : events_of_) events.push_back(t);
+        continue;
+      }
       const bool of_value = event.kind != EventKind::outside && event.kind != EventKind::run_op;
       const Index maker = of_value ? blocks_.made_in[event.id] : -1;
       if (maker >= 0) events_of_[maker].push_back(t);
@@ -233,6 +237,7 @@ class Extractor {
   void add_backward_event(Index t, Index block) {
     const Event& event = graph_.events[t];
     const bool in_window = window_[t] == block;
+    if (event.kind == EventKind::pass_end) return made_.graph.events.push_back(event);
     if (event.kind == EventKind::outside) return add_outside(event.net_bytes, event.peak_bytes);
     if (event.kind == EventKind::death) {
       if (in_window) add_outside(-value(event.id).bytes, 0);
@@ -293,7 +298,8 @@ std::vector<Index> find_windows(const Graph& graph, const Blocks& blocks) {
   bool sealed = false;
   for (const Event& event : graph.events) {
     if (event.kind == EventKind::run_op) block = blocks.of_op[event.id];
-    if (event.kind == EventKind::seal) {
+    // A further pass begins at the last block again.
+    if (event.kind == EventKind::seal || event.kind == EventKind::pass_end) {
       sealed = true;
       block = static_cast<Index>(blocks.blocks.size()) - 1;
     }

@@ -21,8 +21,8 @@ constexpr Bounds kAnyWhole{.least = std::numeric_limits<std::int64_t>::min()};
 
 // In the order of EventKind.
 const std::vector<std::string_view>& event_names() {
-  static const std::vector<std::string_view> names{"run_op", "save",   "death",  "outside",
-                                                   "seal",   "demand", "release"};
+  static const std::vector<std::string_view> names{"run_op", "save",   "death",   "outside",
+                                                   "seal",   "demand", "release", "pass_end"};
   return names;
 }
 

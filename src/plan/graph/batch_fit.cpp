@@ -95,8 +95,8 @@ std::vector<Event> take_outside(const std::vector<Event>& events, std::size_t& t
 
 std::string described(const std::vector<Event>& events, std::size_t t) {
   if (t >= events.size()) return "the end";
-  constexpr const char* kNames[] = {"run_op", "save",   "death",  "outside",
-                                    "seal",   "demand", "release"};
+  constexpr const char* kNames[] = {"run_op", "save",   "death",   "outside",
+                                    "seal",   "demand", "release", "pass_end"};
   return kNames[static_cast<int>(events[t].kind)] + std::string(" ") + std::to_string(events[t].id);
 }
 

@@ -214,6 +214,9 @@ class Validator {
         sealed_ = true;
         wanted_ = handles_;
         return;
+      case EventKind::pass_end:
+        if (!sealed_) fail(of_event("pass_end", t), static_cast<int>(t), "after the seal event");
+        return;
       case EventKind::save:
       case EventKind::death:
       case EventKind::demand:

@@ -65,6 +65,7 @@ std::vector<Index> event_groups(const Graph& graph, const OpGroups& groups) {
   Index now = 0;
   for (const Event& event : graph.events) {
     if (event.kind == EventKind::run_op) now = groups[event.id];
+    if (event.kind == EventKind::pass_end) now = groups.empty() ? 0 : groups.back();
     if (event.kind == EventKind::save) saved_in[event.id].push_back(now);
     if (event.kind == EventKind::demand) {
       const std::vector<Index>& saves = saved_in[event.id];

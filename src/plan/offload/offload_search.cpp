@@ -118,7 +118,10 @@ class OffloadSearch {
     simulator_.run(plan.keep, plan.sweeps, offloads, timeline);
     std::vector<Need> needs;
     for (std::size_t i = 0; i < timeline.returned_values.size(); ++i) {
-      needs.push_back({timeline.returned_values[i], timeline.return_events[i]});
+      const Index v = timeline.returned_values[i];
+      // A later pass may need it once more.
+      if (std::ranges::count(needs, v, &Need::value) > 0) continue;
+      needs.push_back({v, timeline.return_events[i]});
     }
     return needs;
   }

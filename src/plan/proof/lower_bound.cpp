@@ -32,7 +32,6 @@ namespace gradrecomp::plan {
 namespace {
 
 constexpr double kRounding = 1 - 1e-9;  // sums of many doubles must not prove too much
-constexpr Index kNever = std::numeric_limits<Index>::max();
 
 /// Per event, the highest live bytes if no value were kept or replayed.
 std::vector<std::int64_t> base_bytes(const Graph& graph) {
@@ -100,17 +99,18 @@ Index LowerBound::moment_behind(Index event) const {
 }
 
 void LowerBound::find_lives() {
-  std::ranges::fill(lives_, Life{kNever, kNever, 0});
+  std::ranges::fill(lives_, Life{});
   for (std::size_t t = 0; t < graph_.events.size(); ++t) {
     const Event& event = graph_.events[t];
+    if (event.kind == EventKind::pass_end) end_pass(moment_behind(static_cast<Index>(t)));
     const bool of_life = event.kind == EventKind::death || event.kind == EventKind::demand ||
                          event.kind == EventKind::release;
     if (!of_life) continue;
     const Index moment = moment_behind(static_cast<Index>(t));
     Life& life = lives_[event.id];
-    if (event.kind == EventKind::death) life = {moment, kNever, 0};
+    if (event.kind == EventKind::death) life = {.death = moment};
     if (event.kind == EventKind::release) life.release = moment;
-    const bool is_first = life.death != kNever && life.demand == kNever;
+    const bool is_first = life.death != Life::kNever && !life.is_demanded();
     if (event.kind == EventKind::demand && is_first) life.demand = moment;
   }
   for (std::size_t i = graph_.ops.size(); i-- > 0;) {
@@ -120,12 +120,19 @@ void LowerBound::find_lives() {
   }
 }
 
+/// What replays have left behind goes, though later passes may ask for it once more.
+void LowerBound::end_pass(Index moment) {
+  for (Life& life : lives_) {
+    if (life.is_demanded()) life.demand_end = std::min(life.demand_end, moment);
+  }
+}
+
 void LowerBound::find_unsaved_release(Index v) {
-  Index release = kNever;
+  Index release = Life::kNever;
   for (const Index op : readers_[v]) {
     for (const Index w : graph_.ops[op].outputs) release = std::min(release, lives_[w].release);
   }
-  lives_[v].release = release == kNever ? 0 : release;
+  lives_[v].release = release == Life::kNever ? 0 : release;
 }
 
 bool LowerBound::is_free(const Value& v) const { return v.producer < 0 || v.snapshot; }
@@ -156,10 +163,10 @@ void LowerBound::set_weights() {
 
 LowerBound::Relaxed LowerBound::loads_of(const std::vector<std::uint8_t>& replayed) const {
   Relaxed relaxed{0, std::vector<double>(base_.size() + 1, 0)};
-  const auto alive = [&](Index v, Index from) {
-    if (from >= lives_[v].release) return;
+  const auto alive = [&](Index v, Index from, Index to) {
+    if (from >= to) return;
     relaxed.loads[from] += share(v);
-    relaxed.loads[lives_[v].release] -= share(v);
+    relaxed.loads[to] -= share(v);
   };
   const auto wanted = [&](Index op) { return replayed[op] != 0; };
   for (std::size_t i = 0; i < replayed.size(); ++i) {
@@ -169,11 +176,11 @@ LowerBound::Relaxed LowerBound::loads_of(const std::vector<std::uint8_t>& replay
       const Life& life = lives_[v];
       if (is_free(x) || !can_keep(x)) continue;
       if (x.saved && (replayed[i] == 0 || x.must_keep)) {
-        if (life.demand != kNever) alive(v, life.death);
+        if (life.is_demanded()) alive(v, life.death, life.release);
       } else if (x.saved) {
-        if (life.demand != kNever) alive(v, life.demand);
+        if (life.is_demanded()) alive(v, life.demand, life.end_if_replayed());
       } else if (replayed[i] == 0 && !x.must_keep && std::ranges::any_of(readers_[v], wanted)) {
-        alive(v, life.death);
+        alive(v, life.death, life.release);
       }
     }
   }
@@ -209,10 +216,11 @@ LowerBound::Relaxed LowerBound::relax(double price) {
         if (op != x.producer && !x.must_keep) cut.require(op, x.producer);
       }
     } else if (x.must_keep) {
-      always += x.saved && life.demand != kNever ? kept : 0;
+      always += x.saved && life.is_demanded() ? kept : 0;
     } else if (x.saved) {
-      if (life.demand == kNever) continue;
-      cut.add_costs(x.producer, share(v) * weight(life.demand, life.release), kept);
+      if (!life.is_demanded()) continue;
+      const double made_again = share(v) * weight(life.demand, life.end_if_replayed());
+      cut.add_costs(x.producer, made_again, kept);
     } else if (node_of[v] >= 0) {
       for (const Index op : readers_[v]) cut.require(op, node_of[v]);
       cut.add_penalty(node_of[v], x.producer, kept);

@@ -1,6 +1,8 @@
 #pragma once
 
+#include <algorithm>
 #include <cstdint>
+#include <limits>
 #include <vector>
 
 #include "gradrecomp/plan/graph.h"
@@ -31,9 +33,14 @@ class LowerBound {
   };
   /// When a value needs its bytes; in moments.
   struct Life {
-    Index death = 0;   ///< the program has let go of it
-    Index demand = 0;  ///< the first after that
+    static constexpr Index kNever = std::numeric_limits<Index>::max();
+    Index death = kNever;       ///< the program has let go of it
+    Index demand = kNever;      ///< the first after that
+    Index demand_end = kNever;  ///< where the pass of that demand ends, if another comes
     Index release = 0;
+
+    [[nodiscard]] bool is_demanded() const { return demand != kNever; }
+    [[nodiscard]] Index end_if_replayed() const { return std::min(demand_end, release); }
   };
   struct Relaxed {
     double overhead = 0;
@@ -42,6 +49,7 @@ class LowerBound {
 
   void choose_moments(const std::vector<std::int64_t>& base_bytes);
   void find_lives();
+  void end_pass(Index moment);
   void find_unsaved_release(Index v);
   [[nodiscard]] Index moment_behind(Index event) const;
   [[nodiscard]] bool is_free(const Value& v) const;

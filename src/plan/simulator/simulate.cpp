@@ -198,6 +198,8 @@ void Simulator::apply(const Event& event, std::span<const std::uint8_t> keep) {
       return demand(event.id);
     case EventKind::release:
       return release(event.id);
+    case EventKind::pass_end:
+      return end_pass();
   }
 }
 
@@ -303,6 +305,16 @@ void Simulator::release(Index v) {
   ValueState& s = state_[v];
   if (--s.handles == 0 && s.cached && !s.outlasts_handles) uncache(v);
   if (s.wanted > 0) lower_wanted(v);
+}
+
+/// What a pass brought back from the host is there still, and goes like what it made again.
+void Simulator::end_pass() {
+  for (std::size_t v = 0; v < state_.size(); ++v) {
+    if (state_[v].cached) uncache(static_cast<Index>(v));
+  }
+  for (const Offload& offload : leaving_) {
+    if (state_[offload.value].held && !state_[offload.value].away) leave(offload.value);
+  }
 }
 
 void Simulator::uncache(Index v) {

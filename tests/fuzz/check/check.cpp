@@ -145,6 +145,7 @@ class Checker {
     changing_worlds();
     if (program_.hostile) existing_gradients();
     if (program_.hostile) many_sequences();
+    several_passes();
     report_distrust();
   }
 
@@ -260,17 +261,28 @@ class Checker {
     }
   }
 
-  void steps_of_region(Options options) {
+  void steps_of_region(const Options& options) {
+    steps_of_region(options, Ending::backward, plain_);
+  }
+
+  void steps_of_region(Options options, Ending ending, const Outcome& expected) {
     options.verify = options_.verify;
-    const std::string name = "region " + described(options);
+    const std::string name = "region " + described(options) + ", " + to_string(ending);
     Region region(options);
     for (int step = 0; step < 3; ++step) {
-      const auto actual = run_wrapped(around(region));
-      compare(name + ", step " + std::to_string(step), plain_, actual);
-      if (step > 0 && plain_.error.empty() && actual.error.empty()) {
+      const auto actual = run_wrapped(around(region), ending);
+      compare(name + ", step " + std::to_string(step), expected, actual);
+      if (step > 0 && expected.error.empty() && actual.error.empty()) {
         compare_peak(name, region, actual);
       }
     }
+  }
+
+  void several_passes() {
+    if (!dice_.chance(0.3)) return;
+    const Ending ending = dice_.of(std::vector{Ending::backward_twice, Ending::two_losses});
+    steps_of_region(random_options(dice_, plain_.measured_peak_bytes), ending,
+                    expect({.ending = ending}));
   }
 
   void compare_peak(const std::string& name, const Region& region, const Outcome& actual) {
