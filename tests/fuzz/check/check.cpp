@@ -272,10 +272,17 @@ class Checker {
     for (int step = 0; step < 3; ++step) {
       const auto actual = run_wrapped(around(region), ending);
       compare(name + ", step " + std::to_string(step), expected, actual);
-      if (step > 0 && expected.error.empty() && actual.error.empty()) {
-        compare_peak(name, region, actual);
-      }
+      const bool went_well = expected.error.empty() && actual.error.empty();
+      const bool is_of_the_region = ending == Ending::backward || is_asked_twice(region);
+      if (step > 0 && went_well && is_of_the_region) compare_peak(name, region, actual);
     }
+  }
+
+  // A last pass that asks the region for nothing is not part of its step.
+  static bool is_asked_twice(const Region& region) {
+    if (!region.has_plan()) return false;
+    const auto graph = region.graph();
+    return std::ranges::count(graph.events, plan::EventKind::pass_end, &plan::Event::kind) == 1;
   }
 
   void several_passes() {
