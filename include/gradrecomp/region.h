@@ -23,7 +23,8 @@ class Step;
 ///
 /// Destroyed without close(), as when an exception passes, it gives the step up: what the region
 /// ran stays right, and nothing is learned from it.
-/// Threads: opened, closed and destroyed on one thread; destroyed on another, it stays open there.
+/// Threads: opened, closed and destroyed on one thread. Destroyed on another, it stays open until
+///          the first opens a region again.
 class GRADRECOMP_API OpenStep {
  public:
   explicit OpenStep(std::unique_ptr<Step> step);

@@ -43,13 +43,12 @@ void OpenStep::close() {
   if (const auto step = std::exchange(step_, nullptr)) step->close();
 }
 
-// The thread that opened it still records into it, so elsewhere it is left to that thread.
+// The thread that opened it still records into it.
 void OpenStep::give_up() noexcept {
-  const bool is_of_this_thread = Step::current() == step_.get();
-  if (is_of_this_thread) {
+  if (Step::current() == step_.get()) {
     step_.reset();
-  } else {
-    static_cast<void>(step_.release());
+  } else if (Step* step = step_.release()) {
+    step->leave_to_its_thread();
   }
 }
 

@@ -69,7 +69,10 @@ Step::~Step() {
   if (session_) session_->gave_up(number_, log_ != nullptr);
 }
 
-Step* Step::current() noexcept { return current_step; }
+Step* Step::current() noexcept {
+  if (current_step != nullptr && current_step->is_left_) delete current_step;
+  return current_step;
+}
 
 void Step::begin_profile() {
   log_ = profile::StepLog::begin(tape_);

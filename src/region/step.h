@@ -1,5 +1,6 @@
 #pragma once
 
+#include <atomic>
 #include <memory>
 #include <optional>
 #include <string_view>
@@ -20,8 +21,11 @@ class Step {
   Step(const Step&) = delete;
   Step& operator=(const Step&) = delete;
 
-  /// The step that runs on this thread, or null.
+  /// The step that runs on this thread, or null. Gives up one that another thread has left to it.
   static Step* current() noexcept;
+  /// To be called instead of the destructor on another thread than that which records into it,
+  /// which then gives it up when it next looks for a step.
+  void leave_to_its_thread() noexcept { is_left_ = true; }
 
   [[nodiscard]] const Session* session() const { return session_.get(); }
   void begin_stage(std::string_view name);
@@ -37,6 +41,7 @@ class Step {
   void note_modes();
   void tell_session(const Session::Sequence& sequence, bool planned);
 
+  std::atomic<bool> is_left_ = false;
   std::shared_ptr<Session> session_;
   std::int64_t number_ = 0;                  // the session's, of this step
   bool is_captured_ = tape::is_capturing();  // into a graph, to be run later

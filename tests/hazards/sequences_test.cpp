@@ -177,43 +177,43 @@ TEST(Sequences, H9ThatBeginAlikeMayEachSaveWhatTheOtherDoesNot) {
       "GradRecomp");
 }
 
-TEST(Sequences, H9WithoutABackwardAreNotProfiledForEver) {
-  auto model = layers(3);
-  Region region(kBudget);
+/// Forward passes of one sequence in one region, with or without a backward pass.
+struct Forward {
+  nn::Sequential model = layers(3);
+  Region region{kBudget};
   Count count;
-  const auto step = [&] {
+
+  at::Tensor operator()() {
     model->zero_grad();
     auto y = region.run([&] { return model->forward(torch::randn({8, 24})); });
     count.add(region.last_step());
     return y;
-  };
-  for (int i = 0; i < 10; ++i) step();
-  EXPECT_EQ(count.profiled, 2);
-  EXPECT_THAT(region.last_step().reason, HasSubstr("no backward pass"));
-  for (int i = 0; i < 4; ++i) step().sum().backward();
-  EXPECT_EQ(count.profiled, 3);
-  EXPECT_TRUE(region.last_step().followed_plan) << region.last_step().reason;
+  }
+};
+
+TEST(Sequences, H9WithoutABackwardAreNotProfiledForEver) {
+  Forward forward;
+  for (int i = 0; i < 10; ++i) forward();
+  EXPECT_EQ(forward.count.profiled, 2);
+  EXPECT_THAT(forward.region.last_step().reason, HasSubstr("no backward pass"));
+  for (int i = 0; i < 4; ++i) forward().sum().backward();
+  EXPECT_EQ(forward.count.profiled, 3);
+  const StepReport last = forward.region.last_step();
+  EXPECT_TRUE(last.followed_plan) << last.reason;
 }
 
 TEST(Sequences, H9BetweenWhichForwardPassesRunAloneArePlanned) {
-  auto model = layers(3);
   for (const int num_alone : {1, 3}) {
-    Region region(kBudget);
-    Count count;
-    const auto step = [&] {
-      model->zero_grad();
-      auto y = region.run([&] { return model->forward(torch::randn({8, 24})); });
-      count.add(region.last_step());
-      return y;
-    };
-    for (int i = 0; i < 2; ++i) step();
+    Forward forward;
+    for (int i = 0; i < 2; ++i) forward();
     for (int i = 0; i < 6; ++i) {
-      step().sum().backward();
-      for (int k = 0; k < num_alone; ++k) step();
+      forward().sum().backward();
+      for (int k = 0; k < num_alone; ++k) forward();
     }
-    EXPECT_EQ(region.num_plans(), 1);
-    EXPECT_TRUE(region.last_step().followed_plan) << region.last_step().reason;
-    EXPECT_LE(count.profiled, 3 + num_alone);
+    EXPECT_EQ(forward.region.num_plans(), 1);
+    const StepReport last = forward.region.last_step();
+    EXPECT_TRUE(last.followed_plan) << last.reason;
+    EXPECT_LE(forward.count.profiled, 3 + num_alone);
   }
 }
 
@@ -340,7 +340,10 @@ TEST(OpenStep, H10ThatAnotherThreadDestroysLeavesBothThreadsUnharmed) {
           .backward();
       EXPECT_EQ(other.last_step().num_ops, 2 + 1);  // with ones()
     }).join();
-    y.sin().sum().backward();
+    const auto z = y.sin();  // recorded still
+    EXPECT_TRUE(region.run([&] { return x.cos(); }).defined());
+    EXPECT_EQ(region.last_step().num_ops, 1);
+    z.sum().backward();
     gradient = x.grad();
   }).join();
   EXPECT_TRUE(
