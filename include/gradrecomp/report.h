@@ -20,9 +20,9 @@ struct StepReport {
   std::int64_t num_substituted_ops = 0;  ///< of these, by kernels in place of their calls
   double replay_seconds = 0;
   std::int64_t offloaded_bytes = 0;  ///< that have left for host memory
-  /// Held for replays yet to come as the last node to read memory lent to it (from_blob()) had run
-  /// or was gone: copies of that, or results that can no longer be made again. No predicted peak
-  /// counts them.
+  /// Held beyond the plan, and in no predicted peak: what replays need of lent memory (from_blob())
+  /// that no node reads any more, copied, or results of it; values that were to leave for the host,
+  /// which had no memory.
   std::int64_t unplanned_bytes = 0;
 };
 

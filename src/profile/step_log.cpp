@@ -320,6 +320,9 @@ void StepLog::backward_ends(const Tape& tape) {
   time_pass(tape);
 }
 
+// A device may have streams that nothing times.
+bool StepLog::has_stream_times() const { return is_on_device_ && backward_on_stream_.end >= 0; }
+
 // What lies between passes is not the step's.
 void StepLog::time_pass(const Tape& tape) {
   add_backward_time();
@@ -328,7 +331,7 @@ void StepLog::time_pass(const Tape& tape) {
   backward_seconds_ = std::max(backward_seconds_, 0.0);
   replay_seconds_before_backward_ = tape.replay_seconds();
   backward_on_stream_.end = stream_clock_->now_after(backward_on_stream_.begin);
-  if (!is_on_device_) return;
+  if (!has_stream_times()) return;
   backward_seconds_on_streams_ += seconds_on_stream(backward_on_stream_);
   backward_seconds_on_streams_ -= replay_seconds_on_stream();
 }
@@ -339,7 +342,7 @@ plan::Graph StepLog::graph_so_far(const Tape& tape, std::uint64_t signature) {
   if (pass_end_ >= 0) graph_.events.resize(static_cast<std::size_t>(pass_end_));
   time_ops_on_streams();
   graph_.signature = signature;
-  graph_.step_seconds = is_on_device_ ? backward_seconds_on_streams_ : backward_seconds_;
+  graph_.step_seconds = has_stream_times() ? backward_seconds_on_streams_ : backward_seconds_;
   for (const plan::Op& op : graph_.ops) graph_.step_seconds += op.is_part ? 0 : op.replay_seconds;
   if (!has_stages()) graph_.stages.push_back({kUnnamedStage});
   resolve_versions(tape);

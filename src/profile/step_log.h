@@ -107,6 +107,7 @@ class StepLog final : public tape::Observer, public AllocationSink {
   void adopt(const tape::Tape& tape, const tape::Op& op, Span Memory::*counted);
   void time_ops_on_streams();
   void time_pass(const tape::Tape& tape);
+  [[nodiscard]] bool has_stream_times() const;
   double seconds_on_stream(const OnStream& span);
   double replay_seconds_on_stream();
   void resolve_versions(const tape::Tape& tape);

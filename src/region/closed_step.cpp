@@ -5,6 +5,9 @@
 #include <utility>
 
 namespace gradrecomp::inline GRADRECOMP_NAMESPACE {
+namespace {
+constexpr int kMostPasses = 4;  // a profile is of
+}  // namespace
 
 ClosedStep::ClosedStep(std::shared_ptr<Session> session, std::int64_t number,
                        std::shared_ptr<profile::StepLog> log, Session::Sequence sequence,
@@ -23,31 +26,41 @@ void ClosedStep::backward_begins(tape::Tape& tape) {
   was_asked_ = true;
   if (session_) session_->asked(sequence_);
   if (log_) log_->backward_begins(tape);
+  const int pass = torch::autograd::get_current_graph_task_id();
+  if (!passes_.insert(pass).second) return;  // it goes on after another has asked
   // The pass may release the graph, and with it the tape, before it ends.
   torch::autograd::Engine::get_default_engine().queue_callback(
-      [step = shared_from_this(), held = tape.shared_from_this()] { step->backward_ends(*held); });
+      [step = shared_from_this(), held = tape.shared_from_this(), pass] {
+        step->backward_ends(*held, pass);
+      });
 }
 
 // Several threads may run backward through one step, so both hold its tape's lock.
-void ClosedStep::backward_ends(tape::Tape& tape) {
+void ClosedStep::backward_ends(tape::Tape& tape, int pass) {
   auto lock = tape.lock();
+  passes_.erase(pass);
   tape.drop_cached();
   if (!session_) return;
   session_->replayed(number_, tape);
   if (!log_) return;
   log_->backward_ends(tape);
+  const bool is_first = ++num_passes_ == 1;
+  // A pass that another runs in itself leaves that unfinished.
+  const bool ends = !tape.has_handles() || (passes_.empty() && num_passes_ >= kMostPasses);
+  if (is_first && !ends) wait_for_another_pass(tape);
+  if (ends || num_passes_ <= kMostPasses) plan(tape, std::move(lock), ends);
+}
+
+void ClosedStep::plan(tape::Tape& tape, Lock lock, bool ends) {
   auto graph = log_->graph_so_far(tape, sequence_.back());
   const Session::Profiled profiled{.sequence = sequence_,
                                    .variants = tape.variants(),
                                    .kept = kept_,
                                    .device = tape.device(),
                                    .has_one_mode = tape.has_one_mode(),
-                                   .was_short_of_memory = tape.verification_was_short()};
-  if (tape.has_handles()) {
-    wait_for_another_pass(tape);
-  } else {
-    stop_logging(tape);
-  }
+                                   .was_short_of_memory = tape.verification_was_short(),
+                                   .is_of_first_pass = num_passes_ == 1};
+  if (ends) stop_logging(tape);
   lock.unlock();
   session_->learn(profiled, std::move(graph));
 }
@@ -56,14 +69,16 @@ void ClosedStep::wait_for_another_pass(tape::Tape& tape) {
   session_->at_next_step([step = weak_from_this(), asked = tape.weak_from_this()] {
     const auto held = asked.lock();
     const auto closed = step.lock();
-    if (!held || !closed) return;
-    const auto lock = held->lock();
-    closed->stop_logging(*held);
+    if (held && closed) closed->next_step_begins(*held);
   });
 }
 
+void ClosedStep::next_step_begins(tape::Tape& tape) {
+  const auto lock = tape.lock();
+  if (log_) stop_logging(tape);
+}
+
 void ClosedStep::stop_logging(tape::Tape& tape) {
-  if (!log_) return;
   log_->stop();
   log_ = nullptr;
   tape.observe(nullptr);

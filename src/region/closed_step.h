@@ -2,6 +2,7 @@
 
 #include <memory>
 #include <mutex>
+#include <set>
 #include <vector>
 
 #include "region/session.h"
@@ -10,8 +11,8 @@ namespace gradrecomp::inline GRADRECOMP_NAMESPACE {
 
 /// What remains of a step after its region closed, as long as its tape is there. Opens the replay
 /// phase when a backward pass first asks the tape for something, and closes it when the pass ends.
-/// A profile goes on until nothing is left to ask for, or the next step begins; what it has found
-/// is planned for after each pass.
+/// A profile goes on until nothing is left to ask for, or the next step begins, and is planned for
+/// after each pass.
 class ClosedStep : public std::enable_shared_from_this<ClosedStep> {
  public:
   /// `session` is null for a dropping step, `log` unless the step is profiled. `number` is what the
@@ -28,8 +29,12 @@ class ClosedStep : public std::enable_shared_from_this<ClosedStep> {
   void backward_begins(tape::Tape& tape);
 
  private:
-  void backward_ends(tape::Tape& tape);
+  void backward_ends(tape::Tape& tape, int pass);
+  using Lock = std::unique_lock<std::recursive_mutex>;
+  /// Plans for the passes so far; `ends`: there will be no other.
+  void plan(tape::Tape& tape, Lock lock, bool ends);
   void wait_for_another_pass(tape::Tape& tape);
+  void next_step_begins(tape::Tape& tape);
   void stop_logging(tape::Tape& tape);
 
   std::shared_ptr<Session> session_;
@@ -37,6 +42,8 @@ class ClosedStep : public std::enable_shared_from_this<ClosedStep> {
   std::shared_ptr<profile::StepLog> log_;
   Session::Sequence sequence_;
   std::vector<std::uint8_t> kept_;
+  std::set<int> passes_;    // that have asked and not ended, by number
+  int num_passes_ = 0;      // that have ended, while it is profiled
   bool was_asked_ = false;  // also by a pass that failed
 };
 

@@ -304,7 +304,10 @@ bool Session::adds_nothing(const Known& before, const Profiled& profiled,
 void Session::learn(const Profiled& profiled, plan::Graph graph) {
   {
     const std::lock_guard lock(mutex_);
-    if (profiled.was_short_of_memory && ++num_short_profiles_ < kMostShortProfiles) return;
+    if (profiled.was_short_of_memory) {
+      if (profiled.is_of_first_pass) ++num_short_profiles_;
+      if (num_short_profiles_ < kMostShortProfiles) return;
+    }
     schedule_.profiled(profiled.sequence.back());
     const Known before = find(profiled.sequence);
     if (adds_nothing(before, profiled, graph)) return activate(before);

@@ -49,6 +49,7 @@ class Session {
     c10::Device device;              ///< that its ops ran on
     bool has_one_mode;               ///< all its ops ran in one NumericMode
     bool was_short_of_memory;        ///< so that not all it made was verified
+    bool is_of_first_pass;           ///< else of several, of which it has told before
   };
 
   explicit Session(Options options);

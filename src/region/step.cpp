@@ -102,12 +102,16 @@ tape::Advice Step::left_plan(std::size_t call, std::uint64_t hash) {
   auto advice = as_far_as_possible(session_->leave_plan(call, hash));
   name_plan(advice);
   // Only a log of the whole step makes a graph; a step that leaves later is profiled next time.
-  if (advice.keep == nullptr && call == 0 && !is_captured_) begin_profile();
+  if (advice.keep == nullptr && call == 0 && !is_captured_) {
+    begin_profile();
+    if (stage_) recorder_->begin_stage(log_->stage(*stage_));
+  }
   return advice;
 }
 
 void Step::begin_stage(std::string_view name) {
   if (recorder_->in_window_mode()) close_window();
+  stage_ = name;
   if (log_) {
     const bool comes_late = !log_->has_stages() && !tape_->values().empty();
     if (comes_late) log_->stage(profile::StepLog::kUnnamedStage);  // what has run is of none yet

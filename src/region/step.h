@@ -3,6 +3,7 @@
 #include <atomic>
 #include <memory>
 #include <optional>
+#include <string>
 #include <string_view>
 #include <vector>
 
@@ -48,6 +49,7 @@ class Step {
   std::shared_ptr<tape::Tape> tape_;
   std::shared_ptr<profile::StepLog> log_;
   std::unique_ptr<tape::Recorder> recorder_;
+  std::optional<std::string> stage_;  // that has begun
   std::optional<tape::Range> stage_range_;
 };
 

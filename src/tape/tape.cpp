@@ -311,7 +311,11 @@ void Tape::keep_as_planned(ValueId id) {
   Value& value = values_[id];
   if (value.hold != Hold::kept || !offloads_ || !offloads_->takes(id)) return;
   const OwnWork own_work;
-  value.host = std::make_shared<HostCopy>(value.storage, home_of(id));
+  try {
+    value.host = std::make_shared<HostCopy>(value.storage, home_of(id));
+  } catch (const std::exception&) {
+    unplanned_bytes_ += value.bytes;  // it stays, for want of memory on the host
+  }
 }
 
 void Tape::leave_after(OpId op) {
@@ -339,6 +343,7 @@ void Tape::bring_back(ValueId id) {
 void Tape::bring_back_at(ValueId demanded) {
   if (!offloads_) return;
   for (const Offload& offload : offloads_->returning(demanded)) {
+    if (offload.value >= static_cast<ValueId>(values_.size())) continue;
     const bool is_away = values_[offload.value].hold == Hold::offloaded;
     if (is_away && !live_storage(offload.value)) bring_back(offload.value);
   }
@@ -459,8 +464,12 @@ void Tape::part_with_lent(ValueId id) {
   if (value.num_wanted == 0 || !value.storage || value.lost) return;
   if (torch::autograd::get_current_graph_task_id() < 0) return lose(id);
   const OwnWork own_work;
-  const StreamScope stream(stream_of_maker(id));
-  value.storage = Sweep::clone(value.storage);
+  try {
+    const StreamScope stream(stream_of_maker(id));
+    value.storage = Sweep::clone(value.storage);
+  } catch (const std::exception&) {
+    return lose(id);  // for want of memory: destructors call this, which must not throw
+  }
   value.snapshot = true;
   unplanned_bytes_ += value.bytes;
 }
@@ -681,7 +690,7 @@ std::vector<Variant> Tape::variants() const {
 
 void Tape::drop_cached() {
   const auto guard = lock();
-  unpacked_.clear();
+  let_go_of_unused();  // another pass, around this one or beside it, may go on with the rest
   contents_->forget_looks();
   for (ValueId id = 0; id < static_cast<ValueId>(values_.size()); ++id) {
     if (is_copy(values_[id].hold)) forget_copy(id);

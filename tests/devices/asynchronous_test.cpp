@@ -306,5 +306,28 @@ TEST_P(Asynchronous, APlanThatMayOffloadByMeasuredTimesIsTheSame) {
                    steps_of_convolutions([&](const auto& body) { return region.run(body); }));
 }
 
+// The program waits for its own copy, in its own way. A replay makes another.
+Tensors steps_over_the_host(const Wrap& wrap) {
+  const auto weight = torch::randn({64}).to(kHostDevice).requires_grad_();
+  Tensors all;
+  for (int step = 0; step < 3; ++step) {
+    const auto x = torch::randn({64}).to(kHostDevice);
+    const auto y = wrap([&] {
+      const auto copied = (x * weight).to(at::kCPU, /*non_blocking=*/true);
+      const auto filled = torch::empty({64}, torch::TensorOptions().pinned_memory(true));
+      filled.copy_((x + weight).sin(), /*non_blocking=*/true);
+      devices().synchronizeStream(devices().getStream(kHostDevice));
+      return Tensors{(copied.exp().sin() * filled.exp().cos()).sum()};
+    });
+    y[0].backward();
+    all.push_back(std::exchange(weight.mutable_grad(), at::Tensor()).cpu());
+  }
+  return all;
+}
+
+TEST_P(Asynchronous, CopiesToTheHostAreThereWhenReplaysReadThem) {
+  expect_same_under_every_policy(steps_over_the_host);
+}
+
 }  // namespace
 }  // namespace gradrecomp::test

@@ -3,7 +3,9 @@
 #include <torch/torch.h>
 
 #include "gradrecomp/region.h"
+#include "support/messages.h"
 #include "support/modes.h"
+#include "support/scarce_memory.h"
 
 namespace gradrecomp::test {
 namespace {
@@ -136,6 +138,41 @@ TEST(LentMemory, H1WhoseResultsCannotBeMadeAgainIsReportedWithThoseHeld) {
 TEST(LentMemory, H1MayBeFilledAgainWhenItsLastNodeIsGoneOrThatIsAnError) {
   expect_same_or_error_in_every_mode(steps_on_lent_memory([](at::Tensor& one) { one.reset(); }),
                                      "given back");
+}
+
+/// Saves lent memory, and needs next to none in backward.
+struct SavesLent : torch::autograd::Function<SavesLent> {
+  static at::Tensor forward(torch::autograd::AutogradContext* context, const at::Tensor& lent,
+                            const at::Tensor& weight) {
+    context->save_for_backward({lent});
+    return weight * 2;
+  }
+  static torch::autograd::variable_list backward(torch::autograd::AutogradContext* /*context*/,
+                                                 const torch::autograd::variable_list& gradients) {
+    return {at::Tensor(), gradients[0] * 2};
+  }
+};
+
+// The copy that replays then need cannot be made, and a destructor finds that out.
+TEST(LentMemory, H1ThatThereIsNoMemoryToCopyIsAnErrorLater) {
+  std::vector<float> numbers(4096, 0.5F);
+  const auto x = torch::from_blob(numbers.data(), {64, 64});
+  const auto weight = torch::ones({1}).requires_grad_();
+  Region region({.policy = "drop_all"});
+  for (const bool is_scarce : {false, false, true, false}) {
+    at::Tensor one;
+    const auto another = region.run([&] {
+      one = SavesLent::apply(x, weight);
+      return (x + weight).exp().sin();
+    });
+    {
+      const ScarceMemory memory(
+          [&](std::size_t bytes) { return is_scarce && bytes >= x.nbytes(); });
+      one.sum().backward();
+    }
+    const auto message = message_of([&] { another.sum().backward(); });
+    EXPECT_EQ(message.find("memory was given back") != std::string::npos, is_scarce) << message;
+  }
 }
 
 }  // namespace

@@ -6,6 +6,7 @@
 #include <map>
 #include <thread>
 
+#include "gradrecomp/checkpointed_sequential.h"
 #include "gradrecomp/memory_meter.h"
 #include "support/live_memory.h"
 #include "support/messages.h"
@@ -715,6 +716,17 @@ TEST(Reports, AreOfOneStepThoughAnotherGoesBackward) {
   }
   y.sum().backward();
   EXPECT_EQ(region.last_step().num_replayed_ops, 0);
+}
+
+TEST(Reports, NameTheFirstStageOfEverySequence) {
+  CheckpointedSequential net(layers(2), Options{.policy = "drop_all"});
+  for (const std::int64_t batch : {4, 4, 8}) {
+    net->zero_grad();
+    net->forward(torch::randn({batch, 24})).sum().backward();
+    EXPECT_EQ(net->region().graph().stages.front().name, "0");
+    EXPECT_EQ(net->region().graph().stages.size(), 4);
+  }
+  EXPECT_EQ(net->region().num_plans(), 2);
 }
 
 TEST(Reports, CountWhatRunsBeforeTheFirstStageForNone) {

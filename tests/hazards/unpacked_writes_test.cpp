@@ -143,5 +143,48 @@ TEST(UnpackedWrite, H17OntoWhatWasMadeAgainInTheRegionIsRecorded) {
   expect_same_or_error_in_every_mode(program, "GradRecomp");
 }
 
+/// Takes what it has saved for the gradient of `weight`, after another backward pass through the
+/// same step.
+struct WithPassInside : torch::autograd::Function<WithPassInside> {
+  static inline std::function<void()> pass;
+  static at::Tensor forward(torch::autograd::AutogradContext* context, const at::Tensor& x,
+                            const at::Tensor& weight) {
+    context->save_for_backward({x});
+    return weight.clone();
+  }
+  static torch::autograd::variable_list backward(
+      torch::autograd::AutogradContext* context,
+      const torch::autograd::variable_list& /*gradients*/) {
+    at::Tensor saved = context->get_saved_variables()[0];
+    pass();
+    return {at::Tensor(), std::move(saved)};
+  }
+};
+
+TEST(UnpackedWrite, H17OntoAGradientThatANestedPassCameBeforeIsNotOntoWhatWasSaved) {
+  expect_same_in_every_mode([](const RunPart& run) {
+    Tensors all;
+    for (int step = 0; step < 4; ++step) {
+      const auto x = torch::randn({8, 8});
+      const auto weight = torch::randn({8, 8}).requires_grad_();
+      const auto other_weight = torch::randn({8, 8}).requires_grad_();
+      at::Tensor other;
+      const auto y = run([&] {
+        other = (other_weight.exp() * 0.5).sin().sum();
+        return WithPassInside::apply(x, weight);
+      });
+      WithPassInside::pass = [&] {
+        all.push_back(torch::autograd::grad({other}, {other_weight}, {}, true)[0]);
+      };
+      y.sum().backward();
+      weight.grad().add_(1);
+      all.push_back(weight.grad());
+      all.push_back(x);
+    }
+    WithPassInside::pass = nullptr;
+    return all;
+  });
+}
+
 }  // namespace
 }  // namespace gradrecomp::test

@@ -170,6 +170,39 @@ TEST(Exactness, E14OneOfTwoLossesIsNeverUsed) {
   });
 }
 
+/// The Jacobian of y by x, in as many passes as y has values.
+Tensors jacobian(const at::Tensor& y, const at::Tensor& x) {
+  Tensors rows;
+  for (std::int64_t row = 0; row < y.numel(); ++row) {
+    const bool is_last = row + 1 == y.numel();
+    rows.push_back(torch::autograd::grad({y[row]}, {x}, {}, /*retain_graph=*/!is_last)[0]);
+  }
+  return rows;
+}
+
+at::Tensor mixed(const at::Tensor& x) { return (x.exp().cumsum(0).tanh() * x.sin()).cos(); }
+
+// More passes than are planned for.
+TEST(Exactness, E14AJacobianRowByRow) {
+  expect_same_step([](const Wrap& wrap) {
+    const auto x = torch::randn({12}).requires_grad_();
+    return jacobian(one(wrap)([&] { return mixed(x); }), x);
+  });
+}
+
+TEST(Exactness, E14JacobiansOfManyRowsArePlannedOnce) {
+  const auto x = torch::randn({12}).requires_grad_();
+  const auto expected = jacobian(mixed(x), x);
+  for (const char* policy : {"drop_all", "nested", "every_2"}) {
+    Region region({.policy = policy});
+    for (int step = 0; step < 3; ++step) {
+      expect_same_bits(expected, jacobian(region.run([&] { return mixed(x); }), x));
+    }
+    EXPECT_TRUE(region.last_step().followed_plan) << policy << ": " << region.last_step().reason;
+    EXPECT_EQ(region.num_plans(), 1) << policy;
+  }
+}
+
 TEST(Exactness, E15ParameterInsideAndOutsideGetsOneFullGradient) {
   expect_same_step([](const Wrap& wrap) {
     const auto weight = torch::randn({3, 3}).requires_grad_();

@@ -1,4 +1,5 @@
 // Conformance E3, E4, E5: running statistics see one forward pass, whatever is replayed.
+#include "support/modes.h"
 #include "support/programs.h"
 
 namespace gradrecomp::test {
@@ -75,6 +76,39 @@ TEST(Exactness, E5StatisticsThatWereReadAndAreUpdatedBehindTheRegion) {
     const auto trained = norm(x * 3 + 1);
     (judged.sum() + trained.exp().sum()).backward();
     return Tensors{judged, x.grad(), norm->weight.grad(), norm->running_mean, norm->running_var};
+  });
+}
+
+// As SyncBatchNorm has them updated, by a node of its own that saves what they are made from.
+struct Centred : torch::autograd::Function<Centred> {
+  static at::Tensor forward(torch::autograd::AutogradContext* context, const at::Tensor& x,
+                            const at::Tensor& running_mean, const at::Tensor& running_var) {
+    const auto [mean, var] = at::batch_norm_update_stats(x, running_mean, running_var, 0.1);
+    context->save_for_backward({mean, var});
+    return x - mean;
+  }
+  static torch::autograd::variable_list backward(torch::autograd::AutogradContext* context,
+                                                 const torch::autograd::variable_list& gradients) {
+    const auto saved = context->get_saved_variables();
+    return {gradients[0] * saved[0] + saved[1], {}, {}};
+  }
+};
+
+TEST(Exactness, E3StatisticsThatAnOperatorUpdatesAlone) {
+  expect_same_in_every_mode([](const RunPart& run) {
+    const auto weight = torch::randn({6}).requires_grad_();
+    const auto mean = torch::zeros({6});
+    const auto var = torch::ones({6});
+    Tensors all;
+    for (int step = 0; step < 4; ++step) {
+      const auto x = torch::randn({8, 6});
+      const auto y = run([&] { return Centred::apply((x * weight).exp(), mean, var).sin(); });
+      y.sum().backward();
+      all.push_back(std::exchange(weight.mutable_grad(), at::Tensor()));
+    }
+    all.push_back(mean);
+    all.push_back(var);
+    return all;
   });
 }
 

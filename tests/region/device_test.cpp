@@ -14,6 +14,7 @@
 #include "support/messages.h"
 #include "support/plans.h"
 #include "support/predicted_peaks.h"
+#include "tape/record/recorder.h"
 
 namespace gradrecomp::test {
 namespace {
@@ -59,6 +60,17 @@ Tensors gradients(const nn::Module& model) {
 
 TEST_F(Device, M3AndM9PredictedPeakAndReplaysOfAResNetAreExact) {
   expect_predicted_peaks(moved(models::resnet18(10)), images(), true);
+}
+
+// Its streams are such as nothing times, so the host's clock counts.
+TEST_F(Device, SecondsOfAStepCountItsBackward) {
+  auto model = moved(models::resnet18(10));
+  Region region({.policy = "keep_all"});
+  region.run([&] { return model->forward(images()); }).sum().backward();
+  const plan::Graph graph = region.graph();
+  double forward = 0;
+  for (const plan::Op& op : graph.ops) forward += op.is_part ? 0 : op.replay_seconds;
+  EXPECT_GT(graph.step_seconds, forward);
 }
 
 TEST_F(Device, M3PredictedPeakIsExactWithoutPreallocatedGradients) {
@@ -295,6 +307,60 @@ TEST_F(Device, ThreadsThatProfileAtOnceDoNotWaitForEachOther) {
   train(one);
   beside.join();
   expect_same_bits(one, other);
+}
+
+TEST_F(Device, OffloadsThatThereIsNoHostMemoryForStay) {
+  const AsynchronousDevice mode;  // which alone has pinned memory
+  auto model = convolutions();
+  const auto x = images();
+  Region plain({.policy = "keep_all"});
+  const auto step = [&](Region& region) {
+    torch::manual_seed(1);
+    model->zero_grad();
+    region.run([&] { return model->forward(x); }).sum().backward();
+    return gradients(*model);
+  };
+  const auto expected = step(plain);
+  Region region({.plan = shared(all_away(plain.graph()))});
+  for (int i = 0; i < 2; ++i) step(region);
+  EXPECT_GT(region.last_step().offloaded_bytes, 0);
+  {
+    const NoPinnedMemory scope;
+    expect_same_bits(expected, step(region));
+  }
+  EXPECT_EQ(region.last_step().offloaded_bytes, 0);
+  EXPECT_GT(region.last_step().unplanned_bytes, 0);
+  expect_same_bits(expected, step(region));
+  EXPECT_EQ(region.last_step().unplanned_bytes, 0);
+}
+
+// Each allocation in turn finds no memory.
+TEST_F(Device, ProfilesGoOnWhereverMemoryOfVerificationEnds) {
+  const auto x = on_device(torch::randn({64}));
+  const auto weight = on_device(torch::randn({64})).requires_grad_();
+  const auto body = [&] { return (torch::relu(x * weight) * 0.5 + x).exp().sum(); };
+  const auto gradient = [&](const at::Tensor& y) {
+    y.backward();
+    return std::exchange(weight.mutable_grad(), at::Tensor()).cpu();
+  };
+  const auto plain = gradient(body());
+  bool failed = true;
+  for (int failing = 0; failed; ++failing) {
+    auto tape = std::make_shared<tape::Tape>();
+    at::Tensor y;
+    {
+      const tape::Recorder recorder(tape, {});
+      y = body();
+    }
+    {
+      const FailingAllocation scope(failing);
+      EXPECT_NO_THROW(tape->verify(0, static_cast<tape::OpId>(tape->ops().size()), true));
+      failed = FailingAllocation::has_failed();
+    }
+    EXPECT_EQ(tape->verification_was_short(), failed) << "allocation " << failing;
+    tape->seal();
+    EXPECT_TRUE(same_bits(plain, gradient(y))) << "allocation " << failing;
+  }
 }
 
 }  // namespace

@@ -256,5 +256,28 @@ TEST_F(Offload, ResNetUnderRandomPlansIsExact) {
   }
 }
 
+// A step that ends early meets demands at which values come back that it never made.
+TEST_F(Offload, OfWhatAStepThatEndsEarlyNeverMakesIsPassedOver) {
+  const auto x = torch::randn({64}).requires_grad_();
+  const auto step = [&](Region& region, bool exits) {
+    const auto y = region.run([&] {
+      const auto first = x.exp();
+      return exits ? first : first.sin().tanh().cos().exp();
+    });
+    y.sum().backward();
+    return std::exchange(x.mutable_grad(), at::Tensor());
+  };
+  Region plain({.policy = "keep_all"});
+  const auto all = step(plain, false);
+  plan::Plan plan = all_away(plain.graph());
+  const auto first = plan.offloads.front().value;
+  for (plan::Offload& offload : plan.offloads) offload.returns_at = first;
+  Region region({.plan = shared(plan)});
+  for (const bool exits : {false, false, true, false}) {
+    const auto gradient = step(region, exits);
+    EXPECT_TRUE(same_bits(gradient, exits ? x.exp().detach() : all));
+  }
+}
+
 }  // namespace
 }  // namespace gradrecomp::test

@@ -129,6 +129,45 @@ TEST_F(PredictedMemory, M3PassesThroughACommonTrunkArePredicted) {
   }
 }
 
+/// Runs another backward pass before it goes on.
+struct PassInside : torch::autograd::Function<PassInside> {
+  static inline std::vector<std::function<void()>> passes;
+  static at::Tensor forward(torch::autograd::AutogradContext* context, const at::Tensor& x,
+                            std::int64_t pass) {
+    context->saved_data["pass"] = pass;
+    return x.clone();
+  }
+  static torch::autograd::variable_list backward(torch::autograd::AutogradContext* context,
+                                                 const torch::autograd::variable_list& gradients) {
+    passes[context->saved_data["pass"].toInt()]();
+    return {gradients[0], at::Tensor()};
+  }
+};
+
+// More of them than are planned for after each.
+TEST_F(PredictedMemory, PassesInsideAPassLeaveItsPlanWhole) {
+  constexpr std::int64_t kNumPasses = 6;
+  const auto x = leaf_with_gradient({64, 16});
+  const auto y = leaf_with_gradient({64, 16});
+  Region region({.policy = "drop_all"});
+  for (int step = 0; step < 3; ++step) {
+    PassInside::passes.clear();
+    const auto loss = region.run([&] {
+      at::Tensor h = x;
+      for (std::int64_t i = 0; i < kNumPasses; ++i) {
+        begin_stage(std::to_string(i));
+        h = PassInside::apply(sine_chain(h, 3), i);
+        PassInside::passes.push_back([other = sine_chain(y, 3).sum()] { other.backward(); });
+      }
+      return h.sum();
+    });
+    loss.backward();
+  }
+  PassInside::passes.clear();
+  EXPECT_TRUE(region.last_step().followed_plan) << region.last_step().reason;
+  EXPECT_EQ(region.last_step().num_replayed_ops, region.plan().num_replayed_ops);
+}
+
 // What only a later pass asks for is not for free.
 TEST_F(PredictedMemory, M3BudgetHoldsForAllPassesOfAStep) {
   const auto weight = leaf_with_gradient({16, 16});

@@ -9,8 +9,10 @@
 #include "gradrecomp/models/resnet.h"
 #include "support/messages.h"
 #include "support/own_operator.h"
+#include "support/scarce_memory.h"
 #include "support/training.h"
 #include "tape/observer.h"
+#include "tape/record/recorder.h"
 
 namespace gradrecomp::test {
 namespace {
@@ -248,6 +250,39 @@ TEST(Verification, FindsARawWriteBehindAnInPlaceOpOfALaterStage) {
   }
   EXPECT_THAT(log.text(), HasSubstr("aten::mul_"));
   EXPECT_TRUE(any_must_keep(region.graph()));
+}
+
+// Each allocation in turn finds none.
+TEST(Verification, GoesOnWhereverMemoryEnds) {
+  const auto x = torch::randn({4, 3, 8, 8});
+  const auto weight = torch::randn({3}).requires_grad_();
+  const auto body = [&] {
+    const auto normal = at::native_batch_norm(x.sin(), weight, {}, {}, {}, true, 0.1, 1e-5);
+    return (torch::relu(std::get<0>(normal) + x).mul(0.5) + 1).exp().sum();
+  };
+  const auto gradient = [&](const at::Tensor& y) {
+    y.backward();
+    return std::exchange(weight.mutable_grad(), at::Tensor());
+  };
+  const auto plain = gradient(body());
+  bool failed = true;
+  for (int failing = 1; failed; ++failing) {
+    auto tape = std::make_shared<tape::Tape>();
+    at::Tensor y;
+    {
+      const tape::Recorder recorder(tape, {});
+      y = body();
+    }
+    int num_allocations = 0;
+    {
+      const ScarceMemory memory([&](std::size_t) { return ++num_allocations == failing; });
+      EXPECT_NO_THROW(tape->verify(0, static_cast<tape::OpId>(tape->ops().size()), true));
+    }
+    failed = num_allocations >= failing;
+    EXPECT_EQ(tape->verification_was_short(), failed);
+    tape->seal();
+    EXPECT_TRUE(same_bits(plain, gradient(y))) << "allocation " << failing;
+  }
 }
 
 }  // namespace

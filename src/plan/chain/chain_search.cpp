@@ -45,6 +45,9 @@ ChainSearch::ChainSearch(const Graph& graph, const ReplayCost& replay_cost,
       backward_begin_(find_backward_begins(graph, blocks_)),
       first_demand_(find_first_demands(graph)),
       menus_(block_graphs_, replay_cost, menu_size(replays)) {
+  // What later passes ask for is not in the chain's account.
+  well_cut_ =
+      std::ranges::find(graph.events, EventKind::pass_end, &Event::kind) == graph.events.end();
   constexpr std::int64_t kFewestBlocks = 6;
   for (const BlockGraph& block : block_graphs_) {
     const bool fits = block.choices.size() <= kMaxChoices;

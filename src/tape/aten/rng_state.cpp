@@ -1,6 +1,7 @@
 #include "tape/aten/rng_state.h"
 
 #include <cstring>
+#include <typeinfo>
 
 #include "tape/aten/polite_lock.h"
 
@@ -30,6 +31,16 @@ RngState::RngState(const at::Generator& generator) : generator_(generator) {
   }
   seed_ = generator_.current_seed();
   offset_ = generator_.get_offset();
+}
+
+std::unique_ptr<const RngState> RngState::of(const at::Generator& generator) {
+  const c10::GeneratorImpl& impl = *generator.unsafeGetGeneratorImpl();
+  if (generator.device().is_cpu() && typeid(impl) != typeid(at::CPUGeneratorImpl)) return nullptr;
+  try {
+    return std::make_unique<const RngState>(generator);
+  } catch (const c10::Error&) {
+    return nullptr;  // it has no seed or no offset
+  }
 }
 
 bool RngState::is_current() const {

@@ -29,6 +29,8 @@ namespace gradrecomp::tape {
 class RngState {
  public:
   explicit RngState(const at::Generator& generator);
+  /// Null if nobody knows how to read it: a generator that is not LibTorch's own.
+  static std::unique_ptr<const RngState> of(const at::Generator& generator);
 
   /// True if nothing was drawn since.
   [[nodiscard]] bool is_current() const;

@@ -4,6 +4,7 @@
 
 #include <algorithm>
 #include <array>
+#include <atomic>
 #include <memory>
 #include <string_view>
 
@@ -12,11 +13,20 @@
 namespace gradrecomp::tape {
 namespace {
 
-// These update running_mean and running_var, though (all but the last two) their schema denies it.
-// Their outputs do not depend on those buffers while training, so replay runs without them.
-constexpr std::array<std::string_view, 5> kBatchNorms = {
-    "aten::native_batch_norm", "aten::cudnn_batch_norm", "aten::miopen_batch_norm",
-    "aten::_native_batch_norm_legit", "aten::_batch_norm_with_update"};
+// These update running_mean and running_var, though the schemas of most deny it. Their outputs do
+// not depend on those buffers while training, so replay runs without them.
+constexpr std::array<std::string_view, 11> kBatchNorms = {
+    "aten::native_batch_norm",
+    "aten::cudnn_batch_norm",
+    "aten::miopen_batch_norm",
+    "aten::_native_batch_norm_legit",
+    "aten::_batch_norm_with_update",
+    "aten::batch_norm_update_stats",
+    "aten::batch_norm_gather_stats",
+    "aten::batch_norm_gather_stats_with_counts",
+    "aten::batch_norm",  // this and the following come whole where autograd is passed by
+    "aten::_batch_norm_impl_index",
+    "aten::instance_norm"};
 
 constexpr std::array<std::string_view, 7> kUninitialized = {
     "aten::empty",          "aten::empty_like",        "aten::empty_strided",  "aten::new_empty",
@@ -95,7 +105,7 @@ void find_running_statistics(const c10::FunctionSchema& schema, OpTraits& traits
     if (name == "running_mean" || name == "running_var") {
       traits.running_statistics.push_back(position);
     }
-    if (name == "training") traits.training_argument = position;
+    if (name == "training" || name == "use_input_stats") traits.training_argument = position;
   }
 }
 
@@ -134,14 +144,53 @@ std::unique_ptr<const OpTraits> read_traits(const c10::OperatorHandle& op) {
   return traits;
 }
 
+// Grows with each operator that is taken away, after which another may have its place.
+constinit std::atomic<std::uint64_t> num_departures{0};
+
+class Departures final : public c10::OpRegistrationListener {
+ public:
+  void onOperatorRegistered(const c10::OperatorHandle& /*op*/) override {}
+  void onOperatorDeregistered(const c10::OperatorHandle& /*op*/) override { ++num_departures; }
+};
+
+void watch_departures() {
+  // Of the process: programs that end take operators away, too.
+  [[maybe_unused]] static const auto* watched = new c10::RegistrationHandleRAII(
+      c10::Dispatcher::singleton().addRegistrationListener(std::make_unique<Departures>()));
+}
+
+class TraitsTable {
+ public:
+  TraitsTable() { watch_departures(); }
+
+  const OpTraits& of(const c10::OperatorHandle& op) {
+    if (const auto now = num_departures.load(std::memory_order_acquire); now != seen_departures_) {
+      seen_departures_ = now;
+      forget_foreign();
+    }
+    auto& entry = entries_[&op.schema()];
+    if (!entry) entry = read_traits(op);
+    return *entry;
+  }
+
+ private:
+  // LibTorch's own stay. What is forgotten may still be in use by a call that is under way.
+  void forget_foreign() {
+    for (auto& [schema, traits] : entries_) {
+      if (traits && traits->foreign) forgotten_.push_back(std::move(traits));
+    }
+  }
+
+  ska::flat_hash_map<const c10::FunctionSchema*, std::unique_ptr<const OpTraits>> entries_;
+  std::vector<std::unique_ptr<const OpTraits>> forgotten_;
+  std::uint64_t seen_departures_ = 0;
+};
+
 }  // namespace
 
 const OpTraits& traits_of(const c10::OperatorHandle& op) {
-  thread_local ska::flat_hash_map<const c10::FunctionSchema*, std::unique_ptr<const OpTraits>>
-      table;
-  auto& entry = table[&op.schema()];
-  if (!entry) entry = read_traits(op);
-  return *entry;
+  thread_local TraitsTable table;
+  return table.of(op);
 }
 
 }  // namespace gradrecomp::tape

@@ -73,10 +73,10 @@ std::optional<at::Generator> generator_of(const Op& op, c10::Device device) {
   return at::globalContext().defaultGenerator(device);
 }
 
-/// Null on devices that have no generator.
+/// Null on devices that have no generator, and of one that nobody can read.
 std::unique_ptr<const RngState> rng_state_of(const Op& op, c10::Device device) {
   const auto generator = generator_of(op, device);
-  return generator ? std::make_unique<const RngState>(*generator) : nullptr;
+  return generator ? RngState::of(*generator) : nullptr;
 }
 
 /// Whether an operator that is not LibTorch's own draws random numbers, as its tags may not say.
@@ -86,17 +86,21 @@ class UntaggedDraws {
     if (!traits.foreign || traits.seeded || !op.replayable) return;
     is_capturing_ = is_capturing();
     if (is_capturing_) return;
-    states_.emplace_back(at::globalContext().defaultGenerator(c10::kCPU));
+    states_.push_back(RngState::of(at::globalContext().defaultGenerator(c10::kCPU)));
     if (!device) return;
     const auto generator = generator_of(op, *device);
-    if (generator) states_.emplace_back(*generator);
+    if (generator) states_.push_back(RngState::of(*generator));
   }
   [[nodiscard]] bool may_have_happened() const {
-    return is_capturing_ || !std::ranges::all_of(states_, &RngState::is_current);
+    return is_capturing_ || !std::ranges::all_of(states_, is_known_to_be_current);
   }
 
  private:
-  std::vector<RngState> states_;
+  static bool is_known_to_be_current(const std::unique_ptr<const RngState>& state) {
+    return state != nullptr && state->is_current();
+  }
+
+  std::vector<std::unique_ptr<const RngState>> states_;
   bool is_capturing_ = false;  // when nobody may ask
 };
 

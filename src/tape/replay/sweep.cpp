@@ -6,6 +6,7 @@
 #include <algorithm>
 
 #include "tape/aten/bytes.h"
+#include "tape/aten/capture.h"
 #include "tape/aten/range.h"
 #include "tape/aten/stopwatch.h"
 #include "tape/aten/stream_scope.h"
@@ -25,6 +26,21 @@ bool gives_references(const c10::FunctionSchema& schema) {
   return returns.size() > 1 && std::ranges::any_of(returns, [](const c10::Argument& output) {
            return output.alias_info() != nullptr;
          });
+}
+
+bool shows_host_memory(const c10::IValue& returned) {
+  if (returned.isTensor()) return returned.toTensor().defined() && returned.toTensor().is_cpu();
+  return returned.isTensorList() &&
+         std::ranges::any_of(returned.toTensorVector(), &at::Tensor::is_cpu);
+}
+
+// A program that has a device copy to the host waits for that in its own way before it reads the
+// copy, which no recorded op shows.
+void wait_for_host_copies(const Op& op, const torch::jit::Stack& returned) {
+  if (is_capturing()) return;  // when nobody may wait
+  const bool writes_there = std::ranges::any_of(
+      op.reads, [](const Read& read) { return read.written && read.geometry.is_on_cpu(); });
+  if (writes_there || std::ranges::any_of(returned, shows_host_memory)) op.stream->synchronize();
 }
 
 }  // namespace
@@ -247,6 +263,7 @@ void Sweep::run_call(Op& op, Stack& stack) {
   const Stack alive = gives_references(op.handle.schema()) ? stack : Stack();
   op.handle.redispatchBoxed(op.keys, &stack);
   if (!op.stream) return;  // the CPU's algorithms do not hang on workspaces
+  wait_for_host_copies(op, stack);
   if (traits_of(op.handle).fickle != Fickle::by_algorithm || !watch.has_changed()) return;
   TORCH_CHECK_WITH(OutOfMemoryError, false, "GradRecomp: ", op.handle.schema().name(),
                    " found no memory for its workspace in a replay, so it may have gone on with "

@@ -216,15 +216,22 @@ double Verification::seconds_behind_work(Op& op) {
 void Verification::try_kernels(OpId id, OpId last, const Stack& stack, double& seconds) {
   try {
     find_kernels(id, last, stack, seconds);
+  } catch (const c10::OutOfMemoryError&) {
+    forget_kernels(id);  // in this step, as in verify_op()
+    tape_.verification_was_short_ = true;
   } catch (const std::exception& error) {
-    for (OpId tried = id; tried <= std::max(id, trial_.last); ++tried) {
-      tape_.ops_[tried].variant = {};
-    }
-    trial_ = {};
+    forget_kernels(id);
     const std::string& name = tape_.ops_[id].handle.schema().name();
     if (!first_mention(name)) return;
     TORCH_WARN("GradRecomp replays ", name, " by its call, as its kernel failed: ", text_of(error));
   }
+}
+
+void Verification::forget_kernels(OpId id) {
+  for (OpId tried = id; tried <= std::max(id, trial_.last); ++tried) {
+    tape_.ops_[tried].variant = {};
+  }
+  trial_ = {};
 }
 
 void Verification::find_kernels(OpId id, OpId last, const Stack& stack, double& seconds) {
@@ -375,10 +382,20 @@ int Verification::count_candidates(OpId id, OpId last) {
   return count;
 }
 
+// To compare takes memory, too.
+bool Verification::are_found_equal(const c10::Storage& one, const c10::Storage& other) {
+  try {
+    return same_bits(one, other);
+  } catch (const c10::OutOfMemoryError&) {
+    tape_.verification_was_short_ = true;
+    return false;
+  }
+}
+
 void Verification::end_trial(std::vector<ReplayTimes>::iterator times) {
   const Trial trial = std::exchange(trial_, {});
   const OpId count = trial.last - trial.first;
-  const bool is_equal = trial.by_ops && same_bits(trial.by_kernels, trial.by_ops);
+  const bool is_equal = trial.by_ops && are_found_equal(trial.by_kernels, trial.by_ops);
   for (OpId i = 1; i <= count; ++i) {
     if (!is_equal) tape_.ops_[trial.first + i].variant.joins = false;
     if (is_equal) times[i].joined_seconds = trial.joined_seconds / static_cast<double>(count);

@@ -40,6 +40,7 @@ class Verification final : private Sweep {
   double replay(OpId id, Stack& stack);
   double seconds_behind_work(Op& op);
   void try_kernels(OpId id, OpId last, const Stack& stack, double& seconds);
+  void forget_kernels(OpId id);
   void find_kernels(OpId id, OpId last, const Stack& stack, double& seconds);
   void find_formula(OpId id, const c10::Storage& by_call, double& seconds);
   bool fits_patterns(Op& op, int formula);
@@ -49,6 +50,7 @@ class Verification final : private Sweep {
   bool step_fits_pattern(Op& op, PointwiseStep step, int formula);
   void begin_trial(OpId id, OpId last, double seconds);
   int count_candidates(OpId id, OpId last);
+  [[nodiscard]] bool are_found_equal(const c10::Storage& one, const c10::Storage& other);
   void end_trial(std::vector<ReplayTimes>::iterator times);
   void give_up(const Op& op, const std::string& reason = {});
   [[nodiscard]] std::string suspects_of(const Op& op, int depth) const;

@@ -1,6 +1,7 @@
 #include "modes.h"
 
 #include "memory/allocator.h"
+#include "memory/pinned_memory.h"
 #include "operators/convolution.h"
 #include "operators/kernels.h"
 #include "streams/queue.h"
@@ -30,6 +31,18 @@ KernelsOfDevice::KernelsOfDevice(const kernels::Table* table) {
 }
 
 KernelsOfDevice::~KernelsOfDevice() { kernels::register_table(c10::kPrivateUse1, nullptr); }
+
+NoPinnedMemory::NoPinnedMemory() { host_device::pinned_memory().refuse(true); }
+
+NoPinnedMemory::~NoPinnedMemory() { host_device::pinned_memory().refuse(false); }
+
+FailingAllocation::FailingAllocation(std::int64_t count) {
+  host_device::allocator().fail_after(count);
+}
+
+FailingAllocation::~FailingAllocation() { host_device::allocator().fail_no_more(); }
+
+bool FailingAllocation::has_failed() { return host_device::allocator().has_failed(); }
 
 void poison_host_device_with(std::uint8_t byte) { host_device::allocator().set_poison(byte); }
 

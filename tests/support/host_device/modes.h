@@ -41,6 +41,26 @@ class KernelsOfDevice {
   KernelsOfDevice& operator=(const KernelsOfDevice&) = delete;
 };
 
+/// In its scope there is no pinned memory to be had.
+class NoPinnedMemory {
+ public:
+  NoPinnedMemory();
+  ~NoPinnedMemory();
+  NoPinnedMemory(const NoPinnedMemory&) = delete;
+  NoPinnedMemory& operator=(const NoPinnedMemory&) = delete;
+};
+
+/// In its scope the device's allocation after `count` others finds no memory.
+class FailingAllocation {
+ public:
+  explicit FailingAllocation(std::int64_t count);
+  ~FailingAllocation();
+  FailingAllocation(const FailingAllocation&) = delete;
+  FailingAllocation& operator=(const FailingAllocation&) = delete;
+
+  [[nodiscard]] static bool has_failed();
+};
+
 /// What an asynchronous device fills the memory with that it allocates, from now on.
 void poison_host_device_with(std::uint8_t byte);
 

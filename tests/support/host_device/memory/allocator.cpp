@@ -35,6 +35,7 @@ c10::DataPtr Allocator::allocate(std::size_t bytes) {
   const c10::Device device = present_device();
   if (bytes == 0) return {nullptr, nullptr, &Allocator::free, device};
   const Lock lock(mutex());
+  TORCH_CHECK_WITH(OutOfMemoryError, num_allocations_++ != failing_, "the device is full");
   give_back_what_is_done();
   const Block block = take(bytes);
   live_[block.pointer] = block;

@@ -37,6 +37,14 @@ class Allocator final : public c10::DeviceAllocator {
   void resetAccumulatedStats(c10::DeviceIndex /*device*/) override {}
   void resetPeakStats(c10::DeviceIndex device) override;
 
+  /// The allocation after so many others finds no memory; counts all from now on.
+  void fail_after(std::int64_t count) {
+    failing_ = count;
+    num_allocations_ = 0;
+  }
+  void fail_no_more() { failing_ = -1; }
+  [[nodiscard]] bool has_failed() const { return num_allocations_ > failing_; }
+
   /// What memory is filled with from now on.
   void set_poison(std::uint8_t byte) { poison_ = byte; }
 
@@ -64,6 +72,8 @@ class Allocator final : public c10::DeviceAllocator {
   std::map<std::pair<Queue*, std::size_t>, std::vector<void*>> pools_;
   std::unordered_map<Queue*, std::map<void*, std::size_t>> not_poisoned_;  ///< of the pools
   std::array<c10::CachingDeviceAllocator::DeviceStats, kNumDevices> stats_;
+  std::int64_t failing_ = -1;
+  std::int64_t num_allocations_ = 0;
   std::uint8_t poison_ = 0x5a;  // an index far out of range, and a float of 1.5e16
 };
 

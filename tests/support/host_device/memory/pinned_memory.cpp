@@ -31,6 +31,7 @@ PinnedMemory& pinned_memory() {
 c10::DataPtr PinnedMemory::allocate(std::size_t bytes) {
   if (bytes == 0) return {nullptr, nullptr, &PinnedMemory::free, c10::kCPU};
   const Lock lock(mutex());
+  TORCH_CHECK_WITH(OutOfMemoryError, !refuses_, "out of pinned memory");
   free_what_is_done();
   void* pointer = c10::alloc_cpu(bytes);
   std::memset(pointer, kPoison, bytes);

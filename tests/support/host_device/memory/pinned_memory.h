@@ -19,6 +19,9 @@ class PinnedMemory final : public c10::Allocator {
     default_copy_data(to, from, bytes);
   }
 
+  /// There is no more to be had from now on, or again.
+  void refuse(bool refuses) { refuses_ = refuses; }
+
   [[nodiscard]] bool contains(const void* pointer) const;
   /// What `queue` has been given until now uses the block that `pointer` is in.
   void note_use(const void* pointer, Queue& queue);
@@ -32,6 +35,7 @@ class PinnedMemory final : public c10::Allocator {
   static void free(void* pointer);
   void free_what_is_done();
 
+  bool refuses_ = false;
   std::map<const void*, Block> live_;
   std::map<void*, Block> freed_in_use_;
 };

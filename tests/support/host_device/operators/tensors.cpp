@@ -57,6 +57,11 @@ void record_stream(at::Tensor& self, at::Stream stream) {
   allocator().recordStream(self.storage().data_ptr(), stream);
 }
 
+// As on CUDA, it takes a flag for each number.
+bool equal(const at::Tensor& one, const at::Tensor& other) {
+  return one.sizes() == other.sizes() && at::eq(one, other).all().item<bool>();
+}
+
 }  // namespace
 
 c10::Storage device_storage(std::size_t num_bytes) {
@@ -93,6 +98,7 @@ void register_tensors() {
   library.impl("resize_", &resize);
   library.impl("set_.source_Storage_storage_offset", &set_storage);
   library.impl("record_stream", &record_stream);
+  library.impl("equal", &equal);
 }
 
 }  // namespace gradrecomp::test::host_device
