@@ -91,7 +91,7 @@ void mul_scalar_span(float* v, float scalar, std::int64_t n) {
 
 void mask_span(float* v, const std::uint8_t* mask, std::int64_t n) {
   GRADRECOMP_INDEPENDENT
-  for (std::int64_t i = 0; i < n; ++i) v[i] *= static_cast<float>(mask[i]);
+  for (std::int64_t i = 0; i < n; ++i) v[i] *= mask[i] != 0 ? 1.0F : 0.0F;
 }
 
 void load_span(Dtype dtype, const std::uint16_t* x, float* v, std::int64_t n) {

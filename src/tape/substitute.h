@@ -39,6 +39,12 @@ class Substitute {
   /// Whether it does followers in its pass, too.
   [[nodiscard]] virtual bool has_followers() const { return false; }
 
+  /// Changes `tensors`, the op's reads, so that of some elements only what rounding left remains:
+  /// formulas then differ by more than 16 bits hide. False where nothing cancels.
+  [[nodiscard]] virtual bool cancel(const Op& /*op*/, std::vector<at::Tensor>& /*tensors*/) const {
+    return false;
+  }
+
   /// The result, with `followers` done. `tensors` are the op's reads, in their order.
   [[nodiscard]] virtual at::Tensor run(const Op& op, const std::vector<at::Tensor>& tensors,
                                        int formula, const Followers& followers) const = 0;

@@ -3,6 +3,9 @@
 #include <torch/library.h>
 #include <torch/torch.h>
 
+#include <memory>
+
+#include "gradrecomp/region.h"
 #include "support/modes.h"
 #include "support/own_operator.h"
 
@@ -77,6 +80,90 @@ TEST(ForeignGenerator, E7IsLeftAlone) {
     all.push_back(torch::full({}, static_cast<double>(generator.current_seed())));
     return all;
   });
+}
+
+/// A generator as CUDA's is: a seed and an offset, several states to choose from, and a note that
+/// whoever sets a seed takes away.
+class Philox final : public c10::GeneratorImpl {
+ public:
+  struct State {
+    std::uint64_t seed = 1;
+    std::uint64_t offset = 0;
+  };
+  explicit Philox(std::shared_ptr<State> state = std::make_shared<State>())
+      : GeneratorImpl(c10::Device(c10::kPrivateUse1, 0),
+                      c10::DispatchKeySet(c10::DispatchKey::PrivateUse1)),
+        state_(std::move(state)) {}
+  void set_current_seed(std::uint64_t seed) override {
+    *state_ = {seed, 0};
+    has_note = false;
+  }
+  std::uint64_t current_seed() const override { return state_->seed; }
+  std::uint64_t seed() override { return state_->seed; }
+  void set_offset(std::uint64_t offset) override {
+    state_->offset = offset;
+    has_note = false;
+  }
+  std::uint64_t get_offset() const override { return state_->offset; }
+  void set_state(const c10::TensorImpl& /*state*/) override {}
+  c10::intrusive_ptr<c10::TensorImpl> get_state() const override { return {}; }
+  void graphsafe_set_state(const c10::intrusive_ptr<GeneratorImpl>& other) override {
+    state_ = static_cast<const Philox&>(*other).state_;
+  }
+  c10::intrusive_ptr<GeneratorImpl> graphsafe_get_state() const override {
+    return c10::make_intrusive<Philox>(state_);
+  }
+  static c10::DeviceType device_type() { return c10::kPrivateUse1; }
+  double next() {
+    return static_cast<double>(state_->seed) + 0.01 * static_cast<double>(++state_->offset);
+  }
+
+  bool has_note = true;
+
+ private:
+  GeneratorImpl* clone_impl() const override {
+    return new Philox(std::make_shared<State>(*state_));
+  }
+
+  std::shared_ptr<State> state_;
+};
+
+TORCH_LIBRARY_FRAGMENT(gradrecomp_test, library) {
+  library.def("shifted(Tensor x, Generator? generator) -> Tensor",
+              {at::Tag::nondeterministic_seeded});
+}
+TORCH_LIBRARY_IMPL(gradrecomp_test, CompositeExplicitAutograd, library) {
+  library.impl("shifted", [](const at::Tensor& x, std::optional<at::Generator> generator) {
+    return x + generator->get<Philox>()->next();
+  });
+}
+
+at::Tensor shifted(const at::Tensor& x, const at::Generator& generator) {
+  static const auto op = c10::Dispatcher::singleton()
+                             .findSchemaOrThrow("gradrecomp_test::shifted", "")
+                             .typed<at::Tensor(const at::Tensor&, std::optional<at::Generator>)>();
+  const at::AutoDispatchBelowADInplaceOrView below;
+  return op.call(x, generator);
+}
+
+TEST(ForeignGenerator, E7OfADeviceKeepsWhatItNotes) {
+  const auto weight = torch::ones({8}).requires_grad_();
+  const auto steps = [&](const RunPart& run, const at::Generator& generator) {
+    Tensors all;
+    for (int step = 0; step < 4; ++step) {
+      const auto drawn = [&] { return (weight * shifted(weight.detach(), generator)).exp().sin(); };
+      run(drawn).sum().backward();
+      all.push_back(std::exchange(weight.mutable_grad(), at::Tensor()));
+    }
+    return all;
+  };
+  const auto plain = steps([](const auto& body) { return body(); }, at::make_generator<Philox>());
+  Region region({.policy = "drop_all"});
+  const auto generator = at::make_generator<Philox>();
+  expect_same_bits(plain, steps([&](const auto& body) { return region.run(body); }, generator));
+  EXPECT_GT(region.last_step().num_replayed_ops, 0);
+  EXPECT_EQ(generator.get_offset(), 4);
+  EXPECT_TRUE(generator.get<Philox>()->has_note);
 }
 
 }  // namespace

@@ -64,6 +64,9 @@ Pooling pooling_of(const torch::Tensor& x, const torch::Tensor& y, const Window2
 TEST_P(AtenSuite, PoolingIndicesComeBackFromAByteEach) {
   for (const Window2d& w : kWindows) {
     for (const Layout layout : {Layout::channels_first, Layout::channels_last}) {
+      // CUDA's channels-last pooling begins at index 0 wherever the window lies, so the library
+      // does not pack its indices.
+      if (layout == Layout::channels_last && on_device(torch::ones({1})).is_cuda()) continue;
       auto x = torch::randn({2, 5, 33, 37});
       if (layout == Layout::channels_last) x = x.contiguous(torch::MemoryFormat::ChannelsLast);
       // Ties, and a plane where no element is above the lowest.

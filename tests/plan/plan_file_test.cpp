@@ -133,6 +133,9 @@ TEST(PlanFile, RefusesAnotherFormat) {
     expect_invalid([&] { parse_plan(text); }, "parse_plan: ");
   }
   expect_invalid([] { parse_plan(std::string(100000, '[')); }, "nested too deeply");
+  std::string crowded = "{";
+  for (int i = 0; i < 300; ++i) crowded += '"' + std::to_string(i) + "\":0,";
+  expect_invalid([&] { parse_plan(crowded + "\"last\":0}"); }, "too many names");
 }
 
 TEST(PlanFile, NamesTheFieldAtFault) {

@@ -380,6 +380,22 @@ TEST(Captures, PlansAreFollowedAndWhatIsDrawnIsKept) {
   EXPECT_LT(steps.region.last_step().num_replayed_ops, usually.num_replayed_ops);
 }
 
+// The mask is packed there as elsewhere, or the step would have other values than its plan.
+TEST(Captures, PlansAreFollowedThroughPackedMasks) {
+  const auto x = torch::randn({64}).requires_grad_();
+  Steps steps([](const at::Tensor& input) {
+    torch::manual_seed(3);
+    return std::get<0>(at::native_dropout(input.exp(), 0.5, true)).sin().tanh();
+  });
+  const auto expected = steps.plain(x);
+  for (int i = 0; i < 2; ++i) steps.step(x);
+  ASSERT_TRUE(steps.region.last_step().followed_plan);
+  const Capture capture;
+  EXPECT_TRUE(same_bits(expected, steps.step(x)));
+  EXPECT_TRUE(steps.region.last_step().followed_plan) << steps.region.last_step().reason;
+  EXPECT_GT(steps.region.last_step().num_replayed_ops, 0);
+}
+
 TEST(Captures, NothingGoesToHostMemory) {
   const auto x = on_device(torch::randn({64})).requires_grad_();
   Region first({.policy = "keep_all"});

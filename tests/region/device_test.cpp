@@ -336,6 +336,7 @@ TEST_F(Device, OffloadsThatThereIsNoHostMemoryForStay) {
 
 // Each allocation in turn finds no memory.
 TEST_F(Device, ProfilesGoOnWhereverMemoryOfVerificationEnds) {
+  const KernelsOfDevice kernels;
   const auto x = on_device(torch::randn({64}));
   const auto weight = on_device(torch::randn({64})).requires_grad_();
   const auto body = [&] { return (torch::relu(x * weight) * 0.5 + x).exp().sum(); };

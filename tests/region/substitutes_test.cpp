@@ -2,6 +2,10 @@
 #include <gtest/gtest.h>
 #include <torch/torch.h>
 
+#include <algorithm>
+#include <functional>
+#include <vector>
+
 #include "gradrecomp/region.h"
 #include "gradrecomp/report.h"
 #include "support/training.h"
@@ -234,6 +238,85 @@ TEST(Substitutes, AreVerifiedAnewForAnotherLayout) {
   };
   EXPECT_EQ(step(at::MemoryFormat::Contiguous), 1);
   EXPECT_EQ(step(at::MemoryFormat::ChannelsLast), 2);
+}
+
+/// Steps of `body`, each with data of its own, plain and under drop_all; `weight` has the gradient.
+/// What the last one replayed.
+StepReport expect_same_over_batches(int num_steps, const at::Tensor& weight,
+                                    const std::function<at::Tensor(int step)>& body) {
+  Region region({.policy = "drop_all"});
+  for (int step = 0; step < num_steps; ++step) {
+    const auto gradient = [&](const at::Tensor& y) {
+      y.sum().backward();
+      return std::exchange(weight.mutable_grad(), at::Tensor());
+    };
+    torch::manual_seed(step);
+    const auto plain = gradient(body(step));
+    torch::manual_seed(step);
+    const auto wrapped = gradient(region.run([&] { return body(step); }));
+    EXPECT_TRUE(same_bits(plain, wrapped)) << "step " << step;
+  }
+  return region.last_step();
+}
+
+// Formulas differ in one element of 100,000 there, which the first step's data need not show.
+TEST(Substitutes, OfNarrowNormsAreRightForAllBatches) {
+  const auto gain = torch::rand({768}).add_(0.5).requires_grad_();
+  const auto offset = torch::randn({768});
+  for (const auto type : {at::kBFloat16, at::kHalf}) {
+    const auto body = [&](int /*step*/) {
+      const auto x = torch::randn({4, 768}).to(type);
+      const auto y = at::layer_norm(x, {768}, gain, offset);
+      return y * y;
+    };
+    EXPECT_EQ(expect_same_over_batches(300, gain, body).num_substituted_ops, 1) << type;
+  }
+}
+
+TEST(Substitutes, LeaveExpandedParametersAlone) {
+  const auto gain = torch::ones({1}).requires_grad_();
+  const auto body = [&](int /*step*/) {
+    return at::layer_norm(torch::randn({4, 32}), {32}, gain.expand({32}), gain.expand({32})).sin();
+  };
+  expect_same_over_batches(3, gain, body);
+  Region region({.policy = "drop_all"});
+  region.run([&] { return body(0); }).sum().backward();
+  const auto graph = region.graph();
+  EXPECT_TRUE(std::ranges::none_of(graph.ops, &plan::Op::is_part));
+}
+
+// The last element, which no vector takes, is one only in the last steps.
+TEST(Substitutes, AreNotUsedWhereDenormalsAreFlushed) {
+  if (!at::Context::setFlushDenormal(true)) GTEST_SKIP() << "the CPU flushes no denormals";
+  const auto weight = torch::ones({9}).requires_grad_();
+  const auto ordinary = torch::ones({9}, at::kHalf);
+  const auto small = torch::full({9}, 4e-5).to(at::kHalf);
+  const auto last = expect_same_over_batches(4, weight, [&](int step) {
+    const auto x = (step > 1 ? small : ordinary) * weight.to(at::kHalf);
+    return ((x.relu() * 0.5).to(at::kFloat) * 1e5).exp().sin();
+  });
+  at::Context::setFlushDenormal(false);
+  EXPECT_GT(last.num_replayed_ops, 0);
+  EXPECT_EQ(last.num_substituted_ops, 0);
+}
+
+// LibTorch takes any byte but 0 for true.
+TEST(Substitutes, OfMasksTakeAnyByteForTrue) {
+  const auto weight = torch::ones({4}).requires_grad_();
+  const auto first = torch::tensor({0, 1, 0, 1}, at::kByte).view(at::kBool);
+  const auto later = torch::tensor({0, 1, 2, 255}, at::kByte).view(at::kBool);
+  const auto last = expect_same_over_batches(
+      4, weight, [&](int step) { return (weight.sin() * (step > 1 ? later : first)).exp().sin(); });
+  EXPECT_GT(last.num_substituted_ops, 0);
+}
+
+TEST(Substitutes, OfNumbersThatOnlyUnsignedOnesHoldAreRight) {
+  const auto weight = torch::ones({4}).requires_grad_();
+  expect_same_over_batches(4, weight, [&](int step) {
+    const std::uint64_t number = step > 1 ? std::uint64_t{1} << 63 : 3;
+    const auto factor = torch::full({}, static_cast<std::int64_t>(number)).view(at::kUInt64);
+    return ((weight.sin() * factor) * 1e-19).exp().sin();
+  });
 }
 
 }  // namespace

@@ -6,17 +6,20 @@ Usage: gpu_test.py <repository root>
 import shutil
 import subprocess
 import sys
+import tarfile
 import tempfile
+import time
 import unittest
 from pathlib import Path
 
-REAL_TOOLS = ["awk", "bash", "cat", "dirname", "du", "env", "head", "ldd", "mkdir", "mv", "nproc", "realpath", "rm",
-              "sed", "sleep", "tail", "timeout", "touch"]
+REAL_TOOLS = ["awk", "bash", "cat", "dirname", "du", "env", "gzip", "head", "ldd", "mkdir", "mv", "nproc", "realpath", "rm",
+              "sed", "sleep", "tail", "tar", "timeout", "touch"]
 
 PROGRAMS = {
     "gradrecomp": """
         echo "$LD_LIBRARY_PATH : ${LD_PRELOAD:-} : $*"
         [[ "$*" != *"${FAILING:-none}"* ]] || exit 3
+        [[ "$*" != *"${HANGING:-none}"* ]] || exec sleep 100
         while (($#)); do [[ $1 != --json ]] || echo '[]' >"$2"; shift; done""",
     "cuda_test": "exit ${CUDA_TEST_STATUS:-0}",
     "kernels_gpu_test": """
@@ -66,12 +69,22 @@ class Gpu(unittest.TestCase):
     def run_gpu(self, *arguments, card=True, **variables):
         if card:
             self.make(self.tools, "nvidia-smi", CARD)
-        options = ["--out", self.out, "--bin", self.bin, "--torch", self.folder / "torch"]
-        return self.run_bare(*arguments[:1], *options, *arguments[1:], **variables)
+        return self.run_bare(*arguments[:1], *self.options(), *arguments[1:], **variables)
+
+    def begin_gpu(self, *arguments, **variables):
+        self.make(self.tools, "nvidia-smi", CARD)
+        return subprocess.Popen([self.root / "scripts/gpu", *arguments[:1], *self.options(), *arguments[1:]],
+                                stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL, env=self.variables(variables))
+
+    def options(self):
+        return ["--out", self.out, "--bin", self.bin, "--torch", self.folder / "torch"]
+
+    def variables(self, more):
+        return {"PATH": str(self.tools), "CUDA_PATH": str(self.folder / "none"), **more}
 
     def run_bare(self, *arguments, **variables):
         return subprocess.run([self.root / "scripts/gpu", *arguments], capture_output=True, text=True,
-                              env={"PATH": str(self.tools), "CUDA_PATH": str(self.folder / "none"), **variables})
+                              env=self.variables(variables))
 
     def files(self):
         return sorted(str(path.relative_to(self.out)) for path in self.out.rglob("*") if path.is_file())
@@ -93,6 +106,8 @@ class Gpu(unittest.TestCase):
         self.expect_refused("argument is vgg16", self.run_gpu("bench", "vgg16"))
         self.expect_refused("argument is resnet152", self.run_gpu("test", "resnet152"))
         self.expect_refused("--limit is soon", self.run_gpu("test", "--limit", "soon"))
+        self.expect_refused("--deadline is 0", self.run_gpu("test", "--deadline", "0"))
+        self.expect_refused("--archive is results", self.run_gpu("test", "--archive", "results"))
         self.expect_refused("--out has no value", self.run_bare("test", "--out"))
 
     def test_without_a_card_nothing_is_measured_and_nothing_left(self):
@@ -156,6 +171,23 @@ class Gpu(unittest.TestCase):
         result = self.run_gpu("test", "--limit", "1", SECONDS_TAKEN="100")
         self.assertEqual(result.returncode, 1)
         self.assertIn("kernels_gpu_test ended with status 124: it took longer than 1 s", result.stderr)
+
+    def test_nothing_begins_after_the_deadline(self):
+        result = self.run_gpu("test", "--deadline", "1", SECONDS_TAKEN="100")
+        self.assertEqual(result.returncode, 1)
+        self.assertIn("kernels_gpu_test ended with status 124: it took longer than 1 s", result.stderr)
+        self.assertIn("cuda_test was not begun: the deadline of 1 s has passed", result.stderr)
+
+    def test_rows_are_there_though_a_later_measurement_is_killed(self):
+        archive = self.folder / "results.tar.gz"
+        with self.begin_gpu("bench", "resnet152", "vit-b16", "--archive", archive, HANGING="vit-b16") as running:
+            while not archive.exists():
+                self.assertIsNone(running.poll())
+                time.sleep(0.05)
+            running.terminate()
+        self.assertIn("bench/resnet152.json", self.files())
+        with tarfile.open(archive) as packed:
+            self.assertIn("./bench/resnet152.json", packed.getnames())
 
     def test_a_measurement_that_fails_stops_no_other(self):
         result = self.run_gpu("bench", FAILING="bert-large")

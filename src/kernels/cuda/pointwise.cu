@@ -40,7 +40,8 @@ __device__ void apply_step(const Step& step, const Chain<T>& chain, std::int64_t
       return v.each([&](float x, int) { return x * step.scalar; });
     case StepKind::mask: {
       const auto* mask = static_cast<const std::uint8_t*>(step.operand) + first;
-      return v.each([&](float x, int i) { return i < size ? x * mask[i] : x; });
+      return v.each(
+          [&](float x, int i) { return i < size ? x * (mask[i] != 0 ? 1.0F : 0.0F) : x; });
     }
   }
 }

@@ -10,6 +10,7 @@ namespace gradrecomp::plan {
 namespace {
 
 constexpr int kDeepestNesting = 16;
+constexpr std::size_t kMostNames = 256;  // of an object; each is looked for among all others
 
 std::string flat(const Json& json) {
   return json.dump(-1, ' ', false, Json::error_handler_t::replace);
@@ -45,6 +46,7 @@ class NameCheck {
     if (event == Json::parse_event_t::object_end) names_.pop_back();
     if (event == Json::parse_event_t::key) {
       const auto& name = parsed.get_ref<const std::string&>();
+      if (names_.back().size() >= kMostNames) refuse_text(source_, "given too many names");
       if (!names_.back().insert(name).second)
         refuse_text(source_, std::string("given ").append(name).append(" twice"));
     }

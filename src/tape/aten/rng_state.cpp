@@ -65,4 +65,40 @@ void RngState::restore() const {
   generator.set_offset(offset_);
 }
 
+at::Generator RngState::lend() const {
+  if (twister_) return {};
+  auto generator = generator_;
+  const std::lock_guard<std::mutex> lock(generator.mutex());
+  try {
+    at::Generator other = generator.clone();
+    other.set_current_seed(seed_);
+    other.set_offset(offset_);
+    at::Generator present = generator.graphsafe_get_state();
+    generator.graphsafe_set_state(other);
+    return present;
+  } catch (const c10::Error&) {
+    return {};
+  }
+}
+
+void RngState::take_back(const at::Generator& lent) const {
+  auto generator = generator_;
+  const std::lock_guard<std::mutex> lock(generator.mutex());
+  generator.graphsafe_set_state(lent);
+}
+
+RngRestore::RngRestore(const RngState& replayed) : replayed_(replayed), present_(replayed.lend()) {
+  if (present_.defined()) return;
+  state_to_restore_.emplace(replayed.now());
+  replayed.restore();
+}
+
+RngRestore::~RngRestore() {
+  if (state_to_restore_) {
+    state_to_restore_->restore();
+  } else {
+    replayed_.take_back(present_);
+  }
+}
+
 }  // namespace gradrecomp::tape

@@ -38,6 +38,11 @@ class RngState {
   void restore() const;
   /// The state the same generator is in now.
   [[nodiscard]] RngState now() const { return RngState(generator_); }
+  /// Has the generator go on from this state, with a state of its own beside the present one, which
+  /// is returned. Undefined where it can have but one, as on the CPU.
+  [[nodiscard]] at::Generator lend() const;
+  /// Has it go on from what lend() returned.
+  void take_back(const at::Generator& lent) const;
 
  private:
   struct Twister {
@@ -52,16 +57,21 @@ class RngState {
 };
 
 /// Puts a generator back, when the scope ends, to the state it had when the scope began.
+///
+/// CUDA's takes a seed that is set for a wish to begin anew: cuDNN's RNN layers would forget their
+/// dropout. So it draws from another state meanwhile, where it can.
 class RngRestore {
  public:
-  explicit RngRestore(const RngState& replayed) : present_(replayed.now()) { replayed.restore(); }
-  ~RngRestore() { present_.restore(); }
+  explicit RngRestore(const RngState& replayed);
+  ~RngRestore();
   RngRestore(const RngRestore&) = delete;
   RngRestore& operator=(const RngRestore&) = delete;
 
  private:
   std::unique_lock<std::recursive_mutex> turn_ = turn_to_draw();  // given back last
-  RngState present_;
+  const RngState& replayed_;
+  at::Generator present_;                     // what it had, where it can have several
+  std::optional<RngState> state_to_restore_;  // else
 };
 
 }  // namespace gradrecomp::tape

@@ -45,6 +45,8 @@ constexpr std::array<std::string_view, 4> kStorageChanging = {"aten::set_", "ate
 // Stands for a write that nobody saw; see engine.cpp.
 constexpr std::string_view kUnseenWrite = "gradrecomp::unseen_write";
 
+constexpr std::string_view kWorkspaceWriter = "aten::mkldnn_rnn_layer_backward";
+
 template <std::size_t n>
 bool contains(const std::array<std::string_view, n>& names, std::string_view name) {
   return std::find(names.begin(), names.end(), name) != names.end();
@@ -77,8 +79,10 @@ bool can_hold_tensors(const c10::Type& type) {
          type.isSubtypeOf(*c10::ListType::ofTensors()) || type.str().starts_with("Tensor[");
 }
 
-// These work in place, though their schemas do not say so, on all that is not called an input.
+// These work in place, though their schemas do not say so: collectives on all that is not called an
+// input, oneDNN on what its forward pass left it to work in.
 bool writes_undeclared(std::string_view name, const c10::Argument& argument) {
+  if (name == kWorkspaceWriter) return argument.name() == "workspace";
   return name.starts_with("c10d::") && !argument.name().starts_with("input") &&
          can_hold_tensors(*argument.type());
 }
@@ -136,6 +140,7 @@ std::unique_ptr<const OpTraits> read_traits(const c10::OperatorHandle& op) {
   traits->fills = (any_write && writes_only_out) || contains(kFills, name);
   traits->foreign = !name.starts_with("aten::");
   traits->bumps = !traits->foreign || op.hasKernelForDispatchKey(c10::DispatchKey::ADInplaceOrView);
+  traits->bumps = traits->bumps && name != kWorkspaceWriter;
   traits->bumps_before = traits->foreign && traits->bumps;
   traits->seeded = op.hasTag(at::Tag::nondeterministic_seeded);
   traits->replayable = !op.hasTag(at::Tag::nondeterministic_bitwise) && !is_collective(name) &&

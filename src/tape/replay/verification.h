@@ -1,6 +1,7 @@
 #pragma once
 
 #include <string>
+#include <unordered_map>
 #include <vector>
 
 #include "tape/replay/sweep.h"
@@ -44,7 +45,10 @@ class Verification final : private Sweep {
   void find_kernels(OpId id, OpId last, const Stack& stack, double& seconds);
   void find_formula(OpId id, const c10::Storage& by_call, double& seconds);
   bool fits_patterns(Op& op, int formula);
-  bool fits_pattern(Op& op, int formula, int phase);
+  [[nodiscard]] int num_patterns(const Op& op) const;
+  [[nodiscard]] int num_narrow_patterns(const Op& op) const;
+  std::vector<at::Tensor> patterns_for(Op& op, int phase);
+  bool fits(Op& op, int formula, std::vector<at::Tensor>& tensors);
   void find_step(OpId id, double& seconds);
   void verify_step(OpId id);
   bool step_fits_pattern(Op& op, PointwiseStep step, int formula);
@@ -58,7 +62,8 @@ class Verification final : private Sweep {
   bool finds_kernels_;
   Trial trial_;
   c10::Storage last_made_;  ///< by the current op
-  int likely_formula_ = 0;  ///< the last that gave equal bits
+  /// By operator, the last that gave equal bits.
+  std::unordered_map<std::uint64_t, int> likely_formulas_;
 };
 
 }  // namespace gradrecomp::tape

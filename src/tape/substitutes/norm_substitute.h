@@ -14,6 +14,7 @@ class NormSubstitute : public Substitute {
   NormSubstitute(std::int16_t weight, std::int16_t bias) : weight_(weight), bias_(bias) {}
 
   [[nodiscard]] int num_formulas() const override;
+  [[nodiscard]] bool cancel(const Op& op, std::vector<at::Tensor>& tensors) const override;
 
   /// Whether this takes calls that made `result` from an input of the same strides.
   [[nodiscard]] virtual bool takes(const at::Tensor& result, const at::Tensor& mean) const = 0;
@@ -23,6 +24,9 @@ class NormSubstitute : public Substitute {
     at::Tensor x, weight, bias, mean, inverse_deviation;
   };
   [[nodiscard]] Operands operands(const Op& op, const std::vector<at::Tensor>& tensors) const;
+  /// In float32, normalised but without weight and bias: the first element that each of these is
+  /// for.
+  [[nodiscard]] virtual at::Tensor first_elements(const Operands& from) const = 0;
 
  private:
   std::int16_t weight_;
@@ -37,6 +41,9 @@ class BatchNormSubstitute final : public NormSubstitute {
   [[nodiscard]] bool has_followers() const override { return true; }
   [[nodiscard]] at::Tensor run(const Op& op, const std::vector<at::Tensor>& tensors, int formula,
                                const Followers& followers) const override;
+
+ protected:
+  [[nodiscard]] at::Tensor first_elements(const Operands& from) const override;
 };
 
 /// For results of rows with statistics for each.
@@ -46,6 +53,9 @@ class LayerNormSubstitute final : public NormSubstitute {
   [[nodiscard]] bool takes(const at::Tensor& result, const at::Tensor& mean) const override;
   [[nodiscard]] at::Tensor run(const Op& op, const std::vector<at::Tensor>& tensors, int formula,
                                const Followers& followers) const override;
+
+ protected:
+  [[nodiscard]] at::Tensor first_elements(const Operands& from) const override;
 };
 
 }  // namespace gradrecomp::tape

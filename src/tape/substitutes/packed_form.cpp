@@ -94,6 +94,9 @@ std::shared_ptr<const PackedForm> packed_indices(const Op& call, c10::IntArrayRe
   }
   const bool is_last = indices.suggest_memory_format() == at::MemoryFormat::ChannelsLast;
   const bool is_dense = indices.is_contiguous(indices.suggest_memory_format());
+  // CUDA's kernels begin there at index 0, not at the window's first element, which a window of
+  // infinities shows.
+  if (is_last && !indices.is_cpu()) return nullptr;
   if (indices.dim() != 4 || indices.numel() == 0 || !is_dense || !fills_its_storage(indices)) {
     return nullptr;
   }

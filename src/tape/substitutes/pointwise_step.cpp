@@ -31,6 +31,7 @@ bool is_one(const c10::IValue& number) { return number.isScalar() && number.toSc
 
 /// As LibTorch rounds a number that it computes with in float.
 float as_float(const c10::Scalar& number) {
+  if (number.type() == at::kUInt64) return static_cast<float>(number.toUInt64());
   return number.isIntegral(/*includeBool=*/true) ? static_cast<float>(number.toLong())
                                                  : static_cast<float>(number.toDouble());
 }
@@ -99,7 +100,8 @@ bool makes_result_from(const Tape& tape, const Op& op, std::int32_t input) {
 std::optional<PointwiseStep> step_on(const Tape& tape, const Op& op, std::int32_t input) {
   const Pointwise kind = traits_of(op.handle).pointwise;
   if (kind == Pointwise::no || !op.replayable || op.results.size() != 1) return std::nullopt;
-  if (!has_kernels(op)) return std::nullopt;
+  // LibTorch flushes denormals in its vectors and not in what is left over, and by thread.
+  if (!has_kernels(op) || op.dispatch_state->mode().flushes_denormals) return std::nullopt;
   if (!makes_result_from(tape, op, input) || !scales_nothing(op, kind)) return std::nullopt;
   if (kind == Pointwise::relu) return PointwiseStep{.input = input};
   return op.reads.size() == 2 ? with_tensor(op, kind, input) : with_scalar(op, kind, input);
@@ -128,7 +130,8 @@ std::optional<PointwiseStep> step_behind(const Tape& tape, OpId id) {
 }
 
 Variant still_valid(const Variant& verified, const Tape& tape, const Op& op) {
-  if (op.substitute != nullptr) return {.formula = verified.formula};
+  const bool flushes = op.dispatch_state->mode().flushes_denormals;
+  if (op.substitute != nullptr) return flushes ? Variant{} : Variant{.formula = verified.formula};
   if (verified.formula < 0 || !step_of(tape, op)) return {};
   const bool joins = verified.joins && step_behind(tape, op, tape.ops().back()).has_value();
   return {.formula = verified.formula, .joins = joins};

@@ -1,5 +1,7 @@
 #include "tape/substitutes/split_calls.h"
 
+#include <c10/util/strides.h>
+
 #include <algorithm>
 #include <array>
 #include <memory>
@@ -66,9 +68,8 @@ Read read_back(const at::Tensor& returned, const Tape& tape) {
   return read;
 }
 
-bool is_plain(const Op& call) {
-  return call.replayable &&
-         std::ranges::none_of(call.reads, [](const Read& r) { return r.written || r.scratch; });
+bool writes_nothing(const Op& call) {
+  return std::ranges::none_of(call.reads, [](const Read& r) { return r.written || r.scratch; });
 }
 
 /// Whether `tensor` is a value of its own that `call` has made.
@@ -84,6 +85,14 @@ bool reads_floats(const Op& call) {
   return std::ranges::all_of(call.reads, [&](const Read& read) {
     const auto own = read.geometry.scalar_type();
     return own == type || own == c10::ScalarType::Float;
+  });
+}
+
+/// Whether kernels find weight and bias where they look for them: one element after the other.
+bool reads_dense_parameters(const Op& call) {
+  return std::ranges::all_of(call.reads, [](const Read& read) {
+    const Geometry& shape = read.geometry;
+    return read.argument == kInput || shape.strides() == c10::contiguous_strides(shape.sizes());
   });
 }
 
@@ -114,7 +123,7 @@ std::optional<Part> take_application(Op& call, c10::ArrayRef<c10::IValue> return
   const auto is_own = [&](const at::Tensor& tensor) { return is_made_by(call, tensor, tape); };
   const bool fits = is_own(result) && std::ranges::all_of(statistics, is_own) &&
                     substitute->takes(result, statistics.front()) && reads_floats(call) &&
-                    input->geometry.shows_like(Geometry(result));
+                    reads_dense_parameters(call) && input->geometry.shows_like(Geometry(result));
   if (!fits) return std::nullopt;
 
   Part part{part_of(call), {}};
@@ -160,7 +169,9 @@ std::optional<Part> take_unpacking(Op& call, c10::ArrayRef<c10::IValue> returns,
 }  // namespace
 
 std::optional<Part> take_part(Op& call, c10::ArrayRef<c10::IValue> returns, Tape& tape) {
-  if (!is_plain(call)) return std::nullopt;
+  if (!writes_nothing(call)) return std::nullopt;
+  // What cannot be made again can be held packed, as what is drawn for a graph that is captured.
+  if (!call.replayable) return take_unpacking(call, returns, tape);
   if (auto part = take_application(call, returns, tape)) return part;
   return take_unpacking(call, returns, tape);
 }
