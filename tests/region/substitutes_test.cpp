@@ -273,6 +273,27 @@ TEST(Substitutes, OfNarrowNormsAreRightForAllBatches) {
   }
 }
 
+TEST(Substitutes, OfNarrowNormsOfRowsAreFound) {
+  const auto gain = torch::rand({16}).add_(0.5).requires_grad_();
+  const auto offset = torch::randn({16});
+  const auto body = [&](int /*step*/) {
+    const auto x = torch::randn({8, 16}).to(at::kBFloat16);
+    const auto y = std::get<0>(at::native_batch_norm(x, gain, offset, {}, {}, true, 0.1, 1e-5));
+    return y * y;
+  };
+  EXPECT_EQ(expect_same_over_batches(20, gain, body).num_substituted_ops, 1);
+}
+
+// Of one list of results, and not of two results.
+TEST(Substitutes, AreNotLookedForInLists) {
+  const auto weight = torch::ones({4}).requires_grad_();
+  const auto body = [&](int /*step*/) {
+    const auto made = at::_foreach_exp({weight.detach(), weight.detach() * 2});
+    return (torch::layer_norm(weight * made[0] * made[1], {4}) * weight).sin();
+  };
+  EXPECT_GT(expect_same_over_batches(3, weight, body).num_substituted_ops, 0);
+}
+
 TEST(Substitutes, LeaveExpandedParametersAlone) {
   const auto gain = torch::ones({1}).requires_grad_();
   const auto body = [&](int /*step*/) {

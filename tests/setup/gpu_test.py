@@ -107,6 +107,8 @@ class Gpu(unittest.TestCase):
         self.expect_refused("argument is resnet152", self.run_gpu("test", "resnet152"))
         self.expect_refused("--limit is soon", self.run_gpu("test", "--limit", "soon"))
         self.expect_refused("--deadline is 0", self.run_gpu("test", "--deadline", "0"))
+        self.expect_refused("--limit has an empty value", self.run_gpu("test", "--limit", ""))
+        self.expect_refused("must lie outside of --out", self.run_gpu("test", "--archive", self.out / "a.tar.gz"))
         self.expect_refused("--archive is results", self.run_gpu("test", "--archive", "results"))
         self.expect_refused("--out has no value", self.run_bare("test", "--out"))
 

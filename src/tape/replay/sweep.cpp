@@ -28,19 +28,22 @@ bool gives_references(const c10::FunctionSchema& schema) {
          });
 }
 
-bool shows_host_memory(const c10::IValue& returned) {
-  if (returned.isTensor()) return returned.toTensor().defined() && returned.toTensor().is_cpu();
-  return returned.isTensorList() &&
-         std::ranges::any_of(returned.toTensorVector(), &at::Tensor::is_cpu);
+// Copies to other memory of the host have ended when they return.
+bool is_pinned(const at::Tensor& tensor) {
+  return tensor.defined() && tensor.is_cpu() && tensor.is_pinned();
+}
+
+bool shows_pinned_memory(const c10::IValue& returned) {
+  if (returned.isTensor()) return is_pinned(returned.toTensor());
+  return returned.isTensorList() && std::ranges::any_of(returned.toTensorVector(), &is_pinned);
 }
 
 // A program that has a device copy to the host waits for that in its own way before it reads the
 // copy, which no recorded op shows.
 void wait_for_host_copies(const Op& op, const torch::jit::Stack& returned) {
   if (is_capturing()) return;  // when nobody may wait
-  const bool writes_there = std::ranges::any_of(
-      op.reads, [](const Read& read) { return read.written && read.geometry.is_on_cpu(); });
-  if (writes_there || std::ranges::any_of(returned, shows_host_memory)) op.stream->synchronize();
+  const Unseen unseen;
+  if (std::ranges::any_of(returned, shows_pinned_memory)) op.stream->synchronize();
 }
 
 }  // namespace

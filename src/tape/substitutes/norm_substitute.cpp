@@ -80,7 +80,8 @@ bool NormSubstitute::cancel(const Op& op, std::vector<at::Tensor>& tensors) cons
 }
 
 at::Tensor BatchNormSubstitute::first_elements(const Operands& from) const {
-  const at::Tensor x = from.x.select(0, 0).flatten(1).select(1, 0).to(at::kFloat);
+  const at::Tensor x =
+      from.x.select(0, 0).reshape({from.x.size(1), -1}).select(1, 0).to(at::kFloat);
   return x.sub(from.mean).mul_(from.inverse_deviation);
 }
 

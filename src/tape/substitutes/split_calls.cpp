@@ -54,6 +54,9 @@ std::shared_ptr<const NormSubstitute> norm_substitute(std::string_view name) {
 }
 
 /// The first read of a call's argument.
+constexpr std::string_view kMaxPool = "aten::max_pool2d_with_indices";
+constexpr std::string_view kDropout = "aten::native_dropout";
+
 const Read* read_of(const Op& call, std::int16_t argument) {
   const auto read = std::ranges::find(call.reads, argument, &Read::argument);
   return read == call.reads.end() ? nullptr : &*read;
@@ -142,13 +145,20 @@ std::optional<Part> take_application(Op& call, c10::ArrayRef<c10::IValue> return
 std::shared_ptr<const PackedForm> packed_form_of(const Op& call, const at::Tensor& output) {
   const std::string_view name = call.handle.schema().name();
   const Read* input = read_of(call, kInput);
-  if (name == "aten::max_pool2d_with_indices" && input->geometry.sizes().size() == 4) {
+  if (name == kMaxPool && input->geometry.sizes().size() == 4) {
     return packed_indices(call, input->geometry.sizes(), output);
   }
-  return name == "aten::native_dropout" ? packed_mask(output) : nullptr;
+  return name == kDropout ? packed_mask(output) : nullptr;
+}
+
+/// Whether it returns a result and what can be packed.
+bool returns_packable(const Op& call) {
+  const std::string_view name = call.handle.schema().name();
+  return name == kMaxPool || name == kDropout;
 }
 
 std::optional<Part> take_unpacking(Op& call, c10::ArrayRef<c10::IValue> returns, Tape& tape) {
+  if (!returns_packable(call)) return std::nullopt;
   if (call.results.size() != 2 || read_of(call, kInput) == nullptr) return std::nullopt;
   const at::Tensor output = returns[kPacked].toTensor();
   const auto form = is_made_by(call, output, tape) ? packed_form_of(call, output) : nullptr;
