@@ -53,10 +53,10 @@ std::shared_ptr<const NormSubstitute> norm_substitute(std::string_view name) {
   return nullptr;
 }
 
-/// The first read of a call's argument.
 constexpr std::string_view kMaxPool = "aten::max_pool2d_with_indices";
 constexpr std::string_view kDropout = "aten::native_dropout";
 
+/// The first read of a call's argument.
 const Read* read_of(const Op& call, std::int16_t argument) {
   const auto read = std::ranges::find(call.reads, argument, &Read::argument);
   return read == call.reads.end() ? nullptr : &*read;
