@@ -51,6 +51,21 @@ TORCH_LIBRARY_IMPL(gradrecomp_test, CompositeExplicitAutograd, library) {
 
 at::Tensor by_mode(const at::Tensor& x) { return OwnOperator::apply(x, "by_mode"); }
 
+/// By what LibTorch's older interface to precisions tells, which fails who asks while that differs
+/// from the newer one.
+double older_fingerprint() {
+  const auto& context = at::globalContext();
+  return 2 + static_cast<double>(context.float32MatmulPrecision()) +
+         (context.allowTF32CuBLAS() ? 0.25 : 0) + (context.allowTF32CuDNN() ? 0.125 : 0);
+}
+
+TORCH_LIBRARY_FRAGMENT(gradrecomp_test, library) {
+  library.def("by_older_precisions(Tensor x) -> Tensor");
+}
+TORCH_LIBRARY_IMPL(gradrecomp_test, CompositeExplicitAutograd, library) {
+  library.impl("by_older_precisions", [](const at::Tensor& x) { return x * older_fingerprint(); });
+}
+
 struct Choice {
   std::string name;
   std::function<void()> make;
@@ -267,6 +282,81 @@ TEST(NumericModes, HaveTheDefaultDtype) {
       return gradients;
     });
   }
+}
+
+/// What a program may call for precisions without asking the newer interface, and what takes it
+/// back.
+std::vector<Choice> older_choices() {
+  std::vector<Choice> all;
+  for (const std::string precision : {"high", "medium"}) {
+    all.push_back({precision, [=] { at::globalContext().setFloat32MatmulPrecision(precision); },
+                   [] { at::globalContext().setFloat32MatmulPrecision("highest"); }});
+  }
+  all.push_back(choice("cuBLAS", &at::Context::setAllowTF32CuBLAS, true, false));
+  all.push_back(choice("cuDNN", &at::Context::setAllowTF32CuDNN, false, true));
+  return all;
+}
+
+void expect_right_where_only_forward_is(const Choice& choice) {
+  SCOPED_TRACE(choice.name);
+  expect_same_in_every_mode([&](const RunPart& run) {
+    Tensors gradients;
+    for (int step = 0; step < 3; ++step) {
+      const auto x = torch::randn({8}).requires_grad_();
+      at::Tensor y;
+      {
+        const Chosen chosen(choice);
+        y = run([&] { return OwnOperator::apply(x.exp(), "by_older_precisions").sin(); });
+      }
+      const double before = older_fingerprint();
+      y.sum().backward();
+      EXPECT_EQ(older_fingerprint(), before);
+      gradients.push_back(x.grad());
+    }
+    return gradients;
+  });
+}
+
+TEST(NumericModes, OpsMayAskForPrecisionsByTheOlderInterface) {
+  for (const Choice& choice : older_choices()) {
+    expect_right_where_only_forward_is(choice);
+    expect_right_where_only_forward_is({choice.name + " back", choice.take_back, choice.make});
+    choice.take_back();
+  }
+}
+
+TEST(NumericModes, APrecisionThatOnlyTheOlderInterfaceHasIsFollowed) {
+  auto& context = at::globalContext();
+  const auto make = [&] {
+    context.setFloat32MatmulPrecision("high");
+    context.setFloat32Precision(Float32Backend::CUDA, Float32Op::MATMUL, Float32Precision::IEEE);
+    context.setFloat32Precision(Float32Backend::MKLDNN, Float32Op::MATMUL, Float32Precision::IEEE);
+  };
+  make();
+  const auto mode = NumericMode::present();
+  context.setFloat32MatmulPrecision("highest");
+  ASSERT_NE(mode, NumericMode::present());
+  {
+    const tape::NumericScope scope(mode, NumericMode::present());
+    EXPECT_EQ(context.float32MatmulPrecision(), at::Float32MatmulPrecision::HIGH);
+  }
+  EXPECT_EQ(context.float32MatmulPrecision(), at::Float32MatmulPrecision::HIGHEST);
+}
+
+TEST(NumericModes, APrecisionThatOnlyTheNewerInterfaceHasIsLeftSo) {
+  auto& context = at::globalContext();
+  const auto mode = NumericMode::present();
+  context.setFloat32Precision(Float32Backend::CUDA, Float32Op::MATMUL, Float32Precision::TF32);
+  context.setFloat32Precision(Float32Backend::CUDA, Float32Op::CONV, Float32Precision::IEEE);
+  const auto mixed = NumericMode::present();
+  {
+    const tape::NumericScope scope(mode, mixed);
+    EXPECT_NO_THROW(static_cast<void>(older_fingerprint()));
+  }
+  EXPECT_EQ(mixed, NumericMode::present());
+  EXPECT_THROW(static_cast<void>(context.allowTF32CuBLAS()), c10::Error);
+  context.setFloat32MatmulPrecision("highest");
+  context.setAllowTF32CuDNN(true);
 }
 
 TEST(NumericModes, WhatAPrecisionInheritsItStillInherits) {

@@ -1,6 +1,5 @@
 #include "tape/dispatch/numeric_mode.h"
 
-#include <ATen/Context.h>
 #include <ATen/Parallel.h>
 #include <c10/core/DefaultDtype.h>
 #include <c10/core/ScalarTypeToTypeMeta.h>
@@ -15,8 +14,11 @@ namespace {
 
 using at::CuBLASReductionOption;
 using at::Float32Backend;
+using at::Float32MatmulPrecision;
 using at::Float32Op;
 using at::Float32Precision;
+
+using Precisions = std::array<std::uint8_t, NumericMode::kNumPrecisions>;
 
 constexpr std::array<std::pair<Float32Backend, Float32Op>, NumericMode::kNumPrecisions> kKeys = {{
     {Float32Backend::CUDA, Float32Op::CONV},
@@ -26,6 +28,10 @@ constexpr std::array<std::pair<Float32Backend, Float32Op>, NumericMode::kNumPrec
     {Float32Backend::MKLDNN, Float32Op::RNN},
     {Float32Backend::MKLDNN, Float32Op::MATMUL},
 }};
+constexpr std::size_t kCudnnConv = 0;
+constexpr std::size_t kCudnnRnn = 1;
+constexpr std::size_t kCublas = 2;
+constexpr std::size_t kOneDnnMatmul = 5;
 
 // Of this thread. LibTorch sets it and does not tell.
 bool flushes_denormals() {
@@ -66,6 +72,57 @@ std::uint8_t stored_precision(std::size_t key) {
   context.setFloat32Precision(backend, Float32Op::ALL,
                               backend_inherits ? Float32Precision::NONE : of_backend);
   return static_cast<std::uint8_t>(inherits ? Float32Precision::NONE : present);
+}
+
+constexpr bool is(std::uint8_t stored, Float32Precision precision) {
+  return static_cast<Float32Precision>(stored) == precision;
+}
+
+// LibTorch tells what it was set to as long as that agrees with the newer interface. Where it may
+// not, this is what would.
+Float32MatmulPrecision matmul_precision(const Precisions& newer) {
+  if (is(newer[kOneDnnMatmul], Float32Precision::BF16)) return Float32MatmulPrecision::MEDIUM;
+  const bool is_reduced = is(newer[kOneDnnMatmul], Float32Precision::TF32) ||
+                          is(newer[kCublas], Float32Precision::TF32);
+  return is_reduced ? Float32MatmulPrecision::HIGH : at::globalContext().float32MatmulPrecision();
+}
+
+/// Whether LibTorch tells of cuDNN's precision by its older interface, which it does where that
+/// agrees with the newer one.
+bool tells_of_cudnn() {
+  try {
+    static_cast<void>(at::globalContext().allowTF32CuDNN());
+    return true;
+  } catch (const c10::Error&) {
+    return false;
+  }
+}
+
+// Found out by giving the newer interface what agrees with anything, or with one of two.
+OlderPrecisions older_precisions() {
+  constexpr auto kIeee = static_cast<std::uint8_t>(Float32Precision::IEEE);
+  for (const std::size_t key : {kCublas, kOneDnnMatmul, kCudnnConv, kCudnnRnn}) {
+    set_precision(key, kIeee);
+  }
+  return {.matmul = at::globalContext().float32MatmulPrecision(), .cudnn_tf32 = !tells_of_cudnn()};
+}
+
+const char* name_of(Float32MatmulPrecision precision) {
+  switch (precision) {
+    case Float32MatmulPrecision::MEDIUM:
+      return "medium";
+    case Float32MatmulPrecision::HIGH:
+      return "high";
+    default:
+      return "highest";
+  }
+}
+
+// The older ones first, as LibTorch sets the newer ones with them.
+void set_precisions(const OlderPrecisions& older, const Precisions& newer) {
+  at::globalContext().setFloat32MatmulPrecision(name_of(older.matmul));
+  at::globalContext().setAllowTF32CuDNN(older.cudnn_tf32);
+  for (std::size_t i = 0; i < newer.size(); ++i) set_precision(i, newer[i]);
 }
 
 struct Reduction {
@@ -148,6 +205,7 @@ NumericMode NumericMode::present() {
       .num_threads = at::get_num_threads(),
   };
   for (std::size_t i = 0; i < kKeys.size(); ++i) mode.precisions[i] = precision_of(i);
+  mode.matmul_precision = tape::matmul_precision(mode.precisions);
   return mode;
 }
 
@@ -155,19 +213,23 @@ NumericScope::NumericScope(const NumericMode& mode, const NumericMode& present)
     : mode_(mode), before_(present) {
   if (mode_ == before_) return;
   change(before_, mode_);
-  for (std::size_t i = 0; i < kKeys.size(); ++i) {
-    if (mode_.precisions[i] == before_.precisions[i]) continue;
-    stored_[i] = stored_precision(i);
-    set_precision(i, mode_.precisions[i]);
-  }
+  if (!has_other_precisions()) return;
+  for (std::size_t i = 0; i < kKeys.size(); ++i) stored_[i] = stored_precision(i);
+  older_ = older_precisions();
+  const bool cudnn_tf32 = is(mode_.precisions[kCudnnConv], Float32Precision::TF32) &&
+                          is(mode_.precisions[kCudnnRnn], Float32Precision::TF32);
+  set_precisions({mode_.matmul_precision, cudnn_tf32}, mode_.precisions);
 }
 
 NumericScope::~NumericScope() {
   if (mode_ == before_) return;
   change(mode_, before_);
-  for (std::size_t i = 0; i < kKeys.size(); ++i) {
-    if (mode_.precisions[i] != before_.precisions[i]) set_precision(i, stored_[i]);
-  }
+  if (has_other_precisions()) set_precisions(older_, stored_);
+}
+
+bool NumericScope::has_other_precisions() const {
+  return mode_.precisions != before_.precisions ||
+         mode_.matmul_precision != before_.matmul_precision;
 }
 
 }  // namespace gradrecomp::tape

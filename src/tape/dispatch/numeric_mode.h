@@ -1,5 +1,6 @@
 #pragma once
 
+#include <ATen/Context.h>
 #include <c10/core/ScalarType.h>
 
 #include <array>
@@ -33,6 +34,7 @@ struct NumericMode {
   std::uint8_t fp16_reduction = 0;                           ///< at::CuBLASReductionOption
   std::uint8_t bf16_reduction = 0;                           ///< at::CuBLASReductionOption
   std::array<std::uint8_t, kNumPrecisions> precisions = {};  ///< at::Float32Precision
+  at::Float32MatmulPrecision matmul_precision = {};          ///< by LibTorch's older interface
   c10::ScalarType default_dtype = c10::ScalarType::Float;
   std::int32_t cudnn_benchmark_limit = 0;
   std::int32_t num_threads = 0;
@@ -41,6 +43,13 @@ struct NumericMode {
 
   /// That of the process and this thread, in the order of 0.1 us.
   static NumericMode present();
+};
+
+/// What LibTorch keeps of its older interface to precisions beside those of NumericMode. It fails
+/// whoever asks for them while the two differ.
+struct OlderPrecisions {
+  at::Float32MatmulPrecision matmul = {};
+  bool cudnn_tf32 = true;
 };
 
 /// Has this thread compute in `mode` until the scope ends. Other threads compute so meanwhile, too,
@@ -54,10 +63,13 @@ class NumericScope {
   NumericScope& operator=(const NumericScope&) = delete;
 
  private:
+  [[nodiscard]] bool has_other_precisions() const;
+
   NumericMode mode_;
   NumericMode before_;
-  std::array<std::uint8_t, NumericMode::kNumPrecisions> stored_ =
-      {};  ///< what is inherited as none
+  /// What is inherited as none.
+  std::array<std::uint8_t, NumericMode::kNumPrecisions> stored_ = {};
+  OlderPrecisions older_;
 };
 
 }  // namespace gradrecomp::tape
