@@ -51,8 +51,9 @@ struct Options {
   Verify verify = Verify::first_step;
   /// How much is compared of what replays read and the program still holds, such as weights and
   /// inputs: the program may write it before backward past the dispatcher and past version
-  /// counters. A difference is an error of backward. Samples see any write to a whole row or
-  /// column; steps that verify compare all.
+  /// counters. A difference is an error of backward. Samples see any write to a whole column, or
+  /// to a whole row of 128 bytes or more; of narrower rows, to some at regular distances or side by
+  /// side, but not always to a single one. Steps that verify compare all.
   Guard guard = Guard::sampled;
   std::int64_t verify_interval_steps = 100;
   /// In steps without a plan: bytes that may be saved before what the program no longer holds is

@@ -78,6 +78,7 @@ void StepLog::mark(EventKind kind, ValueId id) {
 }
 
 void StepLog::op_begins(const Tape& tape) {
+  tape::touch(&tape);  // what graph of another step died since did the same
   look_for_deaths(tape);
   flush();
   for (Memory& memory : memories_) memory.inside_op = {};
@@ -302,6 +303,7 @@ void StepLog::add_replay_times(OpId first, const std::vector<tape::ReplayTimes>&
 
 void StepLog::backward_begins(const Tape& tape) {
   const auto lock = tape::lock_politely(mutex_);
+  if (std::exchange(in_pass_, true)) return;  // another pass asks, inside it or beside it
   if (pass_end_ >= 0) {
     graph_.events.insert(graph_.events.begin() + pass_end_, {EventKind::pass_end, -1, 0, 0});
     pass_end_ = -1;
@@ -316,6 +318,7 @@ void StepLog::backward_ends(const Tape& tape) {
   const auto lock = tape::lock_politely(mutex_);
   look_for_deaths(tape);
   flush();
+  in_pass_ = false;
   pass_end_ = std::ssize(graph_.events);
   time_pass(tape);
 }

@@ -136,6 +136,7 @@ class StepLog final : public tape::Observer, public AllocationSink {
   bool in_op_ = false;
   std::atomic<bool> sealed_ = false;
   bool stopped_ = false;
+  bool in_pass_ = false;  // of one that has not ended
   std::int64_t pass_end_ =
       -1;  ///< the event before which the last pass ended; -1: none, or one runs
   std::unique_ptr<StreamClock> stream_clock_;

@@ -47,8 +47,8 @@ void OpenStep::close() {
 void OpenStep::give_up() noexcept {
   if (Step::current() == step_.get()) {
     step_.reset();
-  } else if (Step* step = step_.release()) {
-    step->leave_to_its_thread();
+  } else if (step_) {
+    Step::leave_to_its_thread(std::move(step_));
   }
 }
 
@@ -101,8 +101,7 @@ std::int64_t Region::num_plans() const { return session().num_plans(); }
 std::string Region::brief_report() const {
   const auto active = session().active();
   const StepReport last = session().report();
-  std::string text =
-      active ? active->plan->brief_report() : "no plan yet: the next step is profiled";
+  std::string text = active ? active->plan->brief_report() : session().why_no_plan();
   if (!last.reason.empty() && !last.profiled) text += "; the last step: " + last.reason;
   return text;
 }

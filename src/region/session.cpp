@@ -36,7 +36,7 @@ std::int64_t num_passes(const plan::Graph& graph) {
 // A step may do what the planner's model has no events for. Empty if it did not.
 std::string why_not_plannable(const plan::Graph& graph) {
   if (has_backward_inside(graph)) {
-    return "backward, or grad(), runs inside the region. Leave it outside for a plan.";
+    return Session::kBackwardInside;
   }
   try {
     plan::validate(graph);
@@ -106,7 +106,15 @@ Session::Session(Options options) : options_(std::move(options)) { validate(opti
 
 std::shared_ptr<const KnownSequence> Session::active() const {
   const std::lock_guard lock(mutex_);
-  return active_ && active_->plan ? active_ : nullptr;
+  const auto last = std::ranges::find_if(sequences_.rbegin(), sequences_.rend(),
+                                         [](const Known& known) { return known->plan != nullptr; });
+  return last == sequences_.rend() ? nullptr : *last;
+}
+
+std::string Session::why_no_plan() const {
+  const std::lock_guard lock(mutex_);
+  const bool is_settled = active_ && !active_->is_to_be_planned();
+  return is_settled ? "no plan: " + active_->why_safe : "no plan yet: the next step is profiled";
 }
 
 std::int64_t Session::num_plans() const {
@@ -133,6 +141,7 @@ bool Session::due_for_verification() const {
 tape::Advice Session::begin_step(bool may_profile) {
   const std::lock_guard lock(mutex_);
   begin_report({});
+  last_step_ = last_number_;
   const bool scheduled = schedule_.begin_step();
   const bool profile = due_for_verification() || scheduled;
   ++num_steps_;
@@ -187,8 +196,7 @@ std::int64_t Session::step_number() const {
 void Session::gave_up(std::int64_t number, bool profiled) {
   const std::lock_guard lock(mutex_);
   if (profiled) schedule_.gave_up();
-  reported_ = number;
-  report_ = {.profiled = profiled, .reason = "it was given up before it was closed"};
+  note_report(number, {.profiled = profiled, .reason = "it was given up before it was closed"});
 }
 
 // A region may run several sequences in turn, of which one begins like another.
@@ -211,28 +219,35 @@ void Session::note_order(std::uint64_t signature) {
   signature_before_ = std::exchange(last_signature_, signature);
 }
 
-void Session::closed(std::int64_t number, const StepReport& step, const Sequence& sequence) {
+void Session::closed(std::int64_t number, StepReport step, const Sequence& sequence) {
   const std::lock_guard lock(mutex_);
-  reported_ = number;
-  report_ = step;
   if (sequence.empty()) {
-    report_.reason = "it ran no operator";
-    return;
+    step.reason = "it ran no operator";
+    return note_report(number, std::move(step));
   }
   note_order(sequence.back());
   const Known known = find(sequence);
   if (step.followed_plan) {
     schedule_.followed();
-    report_.reason = known ? known->why_safe : "";
-    report_.followed_plan = report_.reason.empty();
+    step.reason = known ? known->why_safe : "";
+    step.followed_plan = step.reason.empty();
   } else if (!step.profiled && known) {
-    activate(known);
-    report_.reason = "it began like another op sequence, whose plan it followed so far";
+    step.reason = "it began like another op sequence, whose plan it followed so far";
   } else if (!step.profiled) {
     schedule_.missed(sequence.back());
-    report_.reason = "its op sequence is new; it is profiled if it comes again";
+    step.reason = "its op sequence is new; it is profiled if it comes again";
   }
-  warn_if_never_planned(report_);
+  warn_if_never_planned(step);
+  const bool goes_on_by_another = !step.followed_plan && !step.profiled && known;
+  note_report(number, std::move(step));
+  if (goes_on_by_another) activate(known);
+}
+
+/// Leaves the report of a step that began later.
+void Session::note_report(std::int64_t number, StepReport step) {
+  if (number < last_step_) return;
+  reported_ = number;
+  report_ = std::move(step);
 }
 
 void Session::warn_if_never_planned(const StepReport& step) {
@@ -313,13 +328,7 @@ void Session::learn(const Profiled& profiled, plan::Graph graph) {
     if (adds_nothing(before, profiled, graph)) return activate(before);
   }
   if (const std::string why = why_not_plannable(graph); !why.empty()) {
-    if (!warned_of_safe_.exchange(true)) {
-      TORCH_WARN(
-          "GradRecomp cannot plan this op sequence and drops stage by stage instead, as in its "
-          "first step: ",
-          why);
-    }
-    return settle(profiled.sequence, profiled.kept, "it cannot be planned: " + why);
+    return settle_unplannable(profiled.sequence, profiled.kept, why);
   }
   auto known = std::make_shared<KnownSequence>();
   known->graph = std::make_shared<const plan::Graph>(std::move(graph));
@@ -333,6 +342,17 @@ void Session::learn(const Profiled& profiled, plan::Graph graph) {
 
 void Session::settle(const Sequence& sequence, std::vector<std::uint8_t> kept, std::string why) {
   remember(safe_sequence(sequence, std::move(kept), std::move(why)));
+}
+
+void Session::settle_unplannable(const Sequence& sequence, std::vector<std::uint8_t> kept,
+                                 const std::string& why) {
+  if (!warned_of_safe_.exchange(true)) {
+    TORCH_WARN(
+        "GradRecomp cannot plan this op sequence and drops stage by stage instead, as in its "
+        "first step: ",
+        why);
+  }
+  settle(sequence, std::move(kept), "it cannot be planned: " + why);
 }
 
 void Session::never_asked(const Sequence& sequence, std::vector<std::uint8_t> kept) {
@@ -382,12 +402,13 @@ void Session::replace(const Known& known, Known by) {
 
 // Loops over the sequences end when they call this, so it may change what they run over.
 void Session::activate(Known known) {
-  std::erase(sequences_, known);
+  const Known before = known;
   if (known->is_to_be_planned() && !known->plan) {
     auto planned = std::make_shared<KnownSequence>(*known);
     plan_for(*planned);
     known = std::move(planned);
   }
+  std::erase(sequences_, before);
   sequences_.push_back(known);
   active_ = std::move(known);
   forget_plans();

@@ -52,11 +52,15 @@ class Session {
     bool is_of_first_pass;           ///< else of several, of which it has told before
   };
 
+  static constexpr const char* kBackwardInside =
+      "backward, or grad(), runs inside the region. Leave it outside for a plan.";
+
   explicit Session(Options options);
 
   [[nodiscard]] const Options& options() const { return options_; }
-  /// The planned sequence that the last step followed, or that its backward made; null: none.
+  /// The planned sequence that was followed last, or that a backward pass made; null: none.
   [[nodiscard]] std::shared_ptr<const KnownSequence> active() const;
+  [[nodiscard]] std::string why_no_plan() const;
   [[nodiscard]] std::int64_t num_plans() const;
   /// What to call the plan that is followed, in messages; null if there is none.
   [[nodiscard]] std::shared_ptr<const std::string> plan_name() const;
@@ -78,7 +82,7 @@ class Session {
   /// Notes that the step of that number was given up, which may have been to be profiled.
   void gave_up(std::int64_t number, bool profiled);
   /// Notes what the step of that number was when its region closed.
-  void closed(std::int64_t number, const StepReport& step, const Sequence& sequence);
+  void closed(std::int64_t number, StepReport step, const Sequence& sequence);
   /// Whether it is still unknown which values of the sequence replays depend on.
   [[nodiscard]] bool wants_guarded(const Sequence& sequence) const;
   /// Notes them, unless the sequence has been given other advice since.
@@ -100,6 +104,9 @@ class Session {
   void asked(const Sequence& sequence);
   /// Makes the sequence one that goes on as it was run, for lack of anything to plan.
   void settle(const Sequence& sequence, std::vector<std::uint8_t> kept, std::string why);
+  /// The same for what the planner's model does not know, of which the program is warned.
+  void settle_unplannable(const Sequence& sequence, std::vector<std::uint8_t> kept,
+                          const std::string& why);
   /// Without verification it would not be known which substitutes give equal bits.
   [[nodiscard]] bool has_substitutes() const { return options_.substitutes && verifies(); }
   [[nodiscard]] bool verifies() const { return options_.verify != Verify::never; }
@@ -113,6 +120,7 @@ class Session {
   [[nodiscard]] std::uint64_t context() const;
   [[nodiscard]] tape::Advice advice_of(const KnownSequence& known) const;
   void begin_report(StepReport report);
+  void note_report(std::int64_t number, StepReport step);
   void activate(Known known);
   void replace(const Known& known, Known by);
   void remember(Known known);
@@ -147,6 +155,7 @@ class Session {
   bool looks_at_modes_ = false;
   std::int64_t num_steps_ = 0;
   std::int64_t last_number_ = 0;  // of steps and of what just ran
+  std::int64_t last_step_ = 0;    // the number of the step that began last
   std::int64_t reported_ = 0;     // the one that report_ is of
   std::int64_t num_unplanned_in_row_ = 0;
   int num_short_profiles_ = 0;

@@ -11,7 +11,11 @@
 namespace gradrecomp::inline GRADRECOMP_NAMESPACE {
 namespace {
 
-thread_local Step* current_step = nullptr;
+constinit thread_local Step* current_step = nullptr;
+
+struct EndOfThread {
+  ~EndOfThread() { Step::give_up_current(); }
+};
 
 tape::Advice drop_everything() {
   static const auto* nothing =
@@ -55,12 +59,18 @@ Step::Step(std::shared_ptr<Session> session)
       if (recorder_->in_window_mode() && full) close_window();
     };
   }
+  recorder_->is_left = &is_left_;
   current_step = this;
+  [[maybe_unused]] thread_local const EndOfThread end_of_thread;
 }
 
 Step::~Step() {
-  if (current_step != this) return;
+  if (current_step == this) give_up();
+}
+
+void Step::give_up() {
   current_step = nullptr;
+  stage_range_.reset();
   note_modes();
   // The region has failed. What graph there is may yet go backward, in memory written since.
   recorder_.reset();
@@ -69,8 +79,21 @@ Step::~Step() {
   if (session_) session_->gave_up(number_, log_ != nullptr);
 }
 
+void Step::leave_to_its_thread(std::unique_ptr<Step> step) noexcept {
+  step->is_left_ = true;
+  Step* left = step.release();
+  if (left->is_disowned_.exchange(true)) delete left;
+}
+
+void Step::give_up_current() noexcept {
+  Step* step = current_step;
+  if (step == nullptr) return;
+  step->give_up();
+  if (step->is_disowned_.exchange(true)) delete step;
+}
+
 Step* Step::current() noexcept {
-  if (current_step != nullptr && current_step->is_left_) delete current_step;
+  if (current_step != nullptr && current_step->is_left_) give_up_current();
   return current_step;
 }
 
@@ -140,18 +163,21 @@ void Step::close() {
   current_step = nullptr;
   if (log_) log_->look_for_deaths(*tape_);
   auto kept = log_ ? kept_by(*tape_) : std::vector<std::uint8_t>();
-  const bool saves = tape_->has_handles();
+  const bool is_profile = session_ && log_ && !sequence.empty();
+  const bool is_done = is_profile && !tape_->has_handles();
   tape_->seal();
-  if (session_) tell_session(sequence, planned);
-  note_modes();
-  if (session_ && log_ && !saves && !sequence.empty()) {
-    session_->settle(sequence, std::move(kept), "nothing in it is saved for backward");
-    return;
-  }
-  if (log_ == nullptr || !sequence.empty()) {
+  // Before the session is told, which may plan, and fail.
+  if (!is_done && (log_ == nullptr || !sequence.empty())) {
     tape_->at_backward(
         [step = std::make_shared<ClosedStep>(session_, number_, log_, sequence, std::move(kept))](
             tape::Tape& tape) { step->backward_begins(tape); });
+  }
+  if (session_) tell_session(sequence, planned);
+  note_modes();
+  if (is_done && tape_->went_backward_early()) {
+    session_->settle_unplannable(sequence, std::move(kept), Session::kBackwardInside);
+  } else if (is_done) {
+    session_->settle(sequence, std::move(kept), "nothing in it is saved for backward");
   }
 }
 

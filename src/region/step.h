@@ -25,8 +25,10 @@ class Step {
   /// The step that runs on this thread, or null. Gives up one that another thread has left to it.
   static Step* current() noexcept;
   /// To be called instead of the destructor on another thread than that which records into it,
-  /// which then gives it up when it next looks for a step.
-  void leave_to_its_thread() noexcept { is_left_ = true; }
+  /// which then records nothing more, and gives it up when it next looks for a step or ends.
+  static void leave_to_its_thread(std::unique_ptr<Step> step) noexcept;
+  /// Gives up what this thread has open, as nobody closes it any more.
+  static void give_up_current() noexcept;
 
   [[nodiscard]] const Session* session() const { return session_.get(); }
   void begin_stage(std::string_view name);
@@ -42,7 +44,10 @@ class Step {
   void note_modes();
   void tell_session(const Session::Sequence& sequence, bool planned);
 
-  std::atomic<bool> is_left_ = false;
+  void give_up();
+
+  std::atomic<bool> is_left_ = false;      // by who owned it
+  std::atomic<bool> is_disowned_ = false;  // by its owner or its thread; the second destroys it
   std::shared_ptr<Session> session_;
   std::int64_t number_ = 0;                  // the session's, of this step
   bool is_captured_ = tape::is_capturing();  // into a graph, to be run later

@@ -17,8 +17,8 @@ namespace gradrecomp::tape {
 // - What a factory makes, and what else is constant to autograd, is printed when it is made and
 //   compared whenever an op or autograd reads it: the program may have filled it by hand.
 // - What replays will read and somebody else still holds is printed when it is first read or, for
-//   what the recorder did not know to matter then, when the tape is sealed. It is compared by the
-//   first replay that reads it.
+//   what the recorder did not know to matter then, when the tape is sealed. It is compared by each
+//   replay that reads it.
 // - What a handle is on is never compared. Plain training would read the same memory.
 //
 // Memory of devices is not looked at: factories' results there are sources.
@@ -34,21 +34,19 @@ class Contents {
   [[nodiscard]] bool fits(ValueId value, const c10::Storage& storage) const {
     return known_.at(value).print.fits(storage);
   }
-  /// The same, once until forget_looks().
-  [[nodiscard]] bool fits_at_first_look(ValueId value, const c10::Storage& storage) {
+  /// The same, at the first look in a replay sweep. Between two, the program may write: backward
+  /// runs its hooks and its own nodes.
+  [[nodiscard]] bool fits_in_sweep(ValueId value, const c10::Storage& storage, std::int32_t sweep) {
     Known& known = known_.at(value);
-    if (!known.looked) known.fits = known.print.fits(storage);
-    known.looked = true;
+    if (known.last_sweep != sweep) known.fits = known.print.fits(storage);
+    known.last_sweep = sweep;
     return known.fits;
-  }
-  void forget_looks() {
-    for (auto& [value, known] : known_) known.looked = false;
   }
 
  private:
   struct Known {
     Print print;
-    bool looked = false;
+    std::int32_t last_sweep = 0;  ///< that looked at it; the first is 1
     bool fits = true;
   };
   ska::flat_hash_map<ValueId, Known> known_;

@@ -59,7 +59,16 @@ std::int64_t stride_through(std::int64_t num_columns) {
   return stride;
 }
 
+/// Below `count`, at no regular distances for positions side by side.
+std::int64_t irregular(std::int64_t position, std::int64_t count) {
+  if (count == 1) return 0;
+  const Word mixed = step(0, static_cast<Word>(position) + 1) >> 32;
+  return static_cast<std::int64_t>(mixed % static_cast<Word>(count));
+}
+
 /// Goes down the rows and, from row to row, through the columns. Rows need not end where words do.
+/// Of narrow rows, of which not all can be met, one of each few is: not always the same of them, as
+/// writes come at regular distances.
 Word hash_of_samples(const char* bytes, std::int64_t num_bytes, std::int64_t row_bytes) {
   const std::int64_t num_words = num_bytes / kWordBytes;
   const std::int64_t num_rows = num_bytes / row_bytes;
@@ -68,13 +77,14 @@ Word hash_of_samples(const char* bytes, std::int64_t num_bytes, std::int64_t row
   const std::int64_t count =
       std::clamp(std::max(num_rows, num_columns), num_words / kMostWordsASample,
                  num_words / kFewestWordsASample);
-  // More rows than samples are skipped evenly; fewer are gone through again.
+  // Fewer rows than samples are gone through again.
   const std::int64_t rows_a_sample = std::max<std::int64_t>(1, num_rows / count);
   Word hash = 0;
   std::int64_t column = 0;
   std::int64_t row = 0;
   for (std::int64_t i = 0; i < count; ++i) {
-    const std::int64_t byte = row * row_bytes + column * kWordBytes;
+    const std::int64_t met = (row + irregular(i, rows_a_sample)) % num_rows;
+    const std::int64_t byte = met * row_bytes + column * kWordBytes;
     Word word = 0;
     std::memcpy(&word, bytes + std::min(byte, num_bytes - kWordBytes), kWordBytes);
     hash = step(hash, word);

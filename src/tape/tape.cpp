@@ -8,6 +8,7 @@
 #include <cstring>
 #include <utility>
 
+#include "tape/aten/lent_memory.h"
 #include "tape/aten/polite_lock.h"
 #include "tape/aten/stream_scope.h"
 #include "tape/contents.h"
@@ -40,12 +41,6 @@ bool is_same(const c10::VariableVersion& one, const c10::VariableVersion& other)
 bool is_watched(const Value& value, const c10::VariableVersion& counter) {
   const auto is_this = [&](const c10::VariableVersion& known) { return is_same(known, counter); };
   return is_this(value.version_counter) || std::ranges::any_of(value.alias_counters, is_this);
-}
-
-// Lent by its owner, through from_blob() and the like. What frees it, and when, is not ours to
-// know.
-bool is_borrowed(const c10::StorageImpl& storage) {
-  return storage.allocator() == nullptr && !storage.resizable() && storage.nbytes() > 0;
 }
 
 }  // namespace
@@ -83,8 +78,7 @@ ValueId Tape::read(const at::Tensor& tensor) {
   }
   const ValueId id = add_value(tensor, -1);
   values_[id].external = true;
-  values_[id].borrowed =
-      is_borrowed(*tensor.storage().unsafeGetStorageImpl()) && !tensor.requires_grad();
+  values_[id].borrowed = is_lent(*storage);
   hold(id, Hold::source, tensor.storage());
   return id;
 }
@@ -379,7 +373,6 @@ void Tape::seal() {
   shown_.clear();
   count_wanted();
   print_what_replays_read();
-  contents_->forget_looks();
   sealed_ = true;
   if (observer_) observer_->sealed(*this);
 }
@@ -445,6 +438,7 @@ ValueId Tape::add_handle(const at::Tensor& tensor) {
 void Tape::release_handle(ValueId handle) {
   const auto guard = lock();
   let_go_of_unused();
+  note_early_backward();
   const ValueId id = last_version(handle);
   if (observer_) observer_->releases(*this, id);
   touch(this);
@@ -546,9 +540,8 @@ void Tape::check_content(ValueId id, const Op& reader) {
   const Value& value = values_[id];
   const bool shared = value.hold == Hold::source || value.hold == Hold::kept;
   if (!value.has_print || !shared || value.snapshot || guard_ == Guard::off) return;
-  if (!sealed_) contents_->forget_looks();  // the region may write between its backward passes
   TORCH_CHECK(
-      contents_->fits_at_first_look(id, value.storage), "GradRecomp: an input of ",
+      contents_->fits_in_sweep(id, value.storage, num_sweeps_), "GradRecomp: an input of ",
       reader.handle.schema().name(), " of ", value.bytes,
       " bytes was written to since the forward pass, without a word to its version counter (by a "
       "raw pointer, x.data(), or a refilled buffer), but a replay needs what it was. Write to it "
@@ -561,9 +554,13 @@ void Tape::look_for_stale(ValueId id) {
   Value& value = values_[id];
   const bool has_another = value.hold == Hold::none || value.hold == Hold::offloaded;
   if (!has_another || !value.has_print) return;
-  if (!sealed_) contents_->forget_looks();  // as in check_content()
   const auto storage = live_storage(id);
-  if (storage && !contents_->fits_at_first_look(id, storage)) value.stale = true;
+  if (storage && !contents_->fits_in_sweep(id, storage, num_sweeps_)) value.stale = true;
+}
+
+void Tape::note_early_backward() {
+  const bool in_backward = torch::autograd::get_current_graph_task_id() >= 0;
+  went_backward_early_ = went_backward_early_ || (!sealed_ && in_backward);
 }
 
 bool Tape::has_handles() const {
@@ -575,8 +572,6 @@ void Tape::asked_by(int graph_task) {
   const auto guard = lock();
   if (graph_task < 0 || graph_task == last_graph_task_) return;
   last_graph_task_ = graph_task;
-  // The program may have written since the last pass, which may have thrown.
-  contents_->forget_looks();
   if (backward_begins_) backward_begins_(*this);
 }
 
@@ -586,6 +581,7 @@ c10::Storage Tape::materialize(ValueId handle) {
   const auto guard = lock();
   const ValueId id = last_version(handle);
   if (observer_) observer_->demanded(*this, id);
+  note_early_backward();
   touch(this);
   bring_back_at(id);
   auto storage = find_or_replay(id);
@@ -691,7 +687,6 @@ std::vector<Variant> Tape::variants() const {
 void Tape::drop_cached() {
   const auto guard = lock();
   let_go_of_unused();  // another pass, around this one or beside it, may go on with the rest
-  contents_->forget_looks();
   for (ValueId id = 0; id < static_cast<ValueId>(values_.size()); ++id) {
     if (is_copy(values_[id].hold)) forget_copy(id);
   }

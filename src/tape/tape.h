@@ -76,7 +76,7 @@ struct Value {
   bool uninitialized = false;  ///< made by an empty-like op and not written yet
   bool must_keep = false;      ///< is a source, or would be if the program let go of it
   bool lost = false;           ///< cannot be made again and is not held
-  bool borrowed = false;       ///< LibTorch did not allocate it, and cannot know how long it lasts
+  bool borrowed = false;       ///< lent to LibTorch, or by an operator that keeps hold of it
   bool has_print = false;      ///< what it contains is known, see Contents
   bool stale = false;          ///< what the program holds is no longer this content
   bool snapshot = false;       ///< cloned when overwritten, because its content is a source
@@ -152,6 +152,8 @@ class Tape : public std::enable_shared_from_this<Tape> {
   void watch(ValueId value, const at::Tensor& alias);
   /// Marks `value` as made by an empty-like op.
   void set_uninitialized(ValueId value) { values_[value].uninitialized = true; }
+  /// Notes that its memory is somebody else's, too. Nothing is made again from it.
+  void set_borrowed(ValueId value) { values_[value].borrowed = true; }
   /// The value in `storage`, or -1 if the tape does not know it.
   [[nodiscard]] ValueId find(const c10::StorageImpl* storage) const;
   /// A fresh value made by `producer`.
@@ -216,6 +218,8 @@ class Tape : public std::enable_shared_from_this<Tape> {
 
   /// Whether autograd may ask for a value yet.
   [[nodiscard]] bool has_handles() const;
+  /// Whether a backward pass asked for something while the region ran.
+  [[nodiscard]] bool went_backward_early() const { return went_backward_early_; }
   /// Calls `begins`, under the lock, when a backward pass first asks for a value.
   void at_backward(std::function<void(Tape&)> begins) { backward_begins_ = std::move(begins); }
   /// Notes that a backward pass of that number asks for a value; -1: none does.
@@ -268,6 +272,7 @@ class Tape : public std::enable_shared_from_this<Tape> {
   void look_for_stale(ValueId id);
   void let_go_of_unused();
   void part_with_lent(ValueId id);
+  void note_early_backward();
   [[nodiscard]] bool is_as_printed(ValueId id) const;
   void forget_copy(ValueId id);
   void forget_copy_if_written(ValueId id);
@@ -290,6 +295,7 @@ class Tape : public std::enable_shared_from_this<Tape> {
   std::int64_t unplanned_bytes_ = 0;
   std::shared_ptr<const std::string> plan_name_;
   std::int32_t num_sweeps_ = 0;
+  bool went_backward_early_ = false;
   std::int64_t num_replayed_ops_ = 0;
   std::int64_t num_substituted_ops_ = 0;
   double replay_seconds_ = 0;

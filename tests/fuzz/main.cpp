@@ -61,11 +61,13 @@ void try_seed(std::uint64_t seed, const Arguments& arguments, Totals& totals) {
   const bool hostile = arguments.manners == Manners::hostile;
   const Program program = hostile ? generate_hostile(seed) : generate(seed);
   if (arguments.verbose) std::cout << "seed " << seed << ":\n" << listing(program) << std::flush;
-  const auto [findings, reads_unwritten] = check(program);
+  const auto [findings, reads_unwritten, plain_differs] = check(program);
   if (hostile) leave_to_the_end(program);
-  if (reads_unwritten) {
+  if (reads_unwritten || plain_differs) {
     ++totals.skipped;
-    std::cout << "seed " << seed << " skipped: it reads memory that nobody has written\n"
+    std::cout << "seed " << seed << " skipped: "
+              << (reads_unwritten ? "it reads memory that nobody has written\n"
+                                  : "without GradRecomp it differs from itself\n")
               << std::flush;
     return;
   }

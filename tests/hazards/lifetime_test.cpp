@@ -6,6 +6,7 @@
 
 #include <atomic>
 #include <condition_variable>
+#include <iostream>
 #include <mutex>
 #include <thread>
 
@@ -66,6 +67,28 @@ TEST_F(ProcessEnd, H7WithTensorsOfThreadsIsClean) {
     std::exit(0);
   };
   EXPECT_EXIT(body(), ::testing::ExitedWithCode(0), "");
+}
+
+/// Runs its region once more when the program ends.
+struct LastForward {
+  Region* region = new Region({.policy = "drop_all"});
+  at::Tensor weight = torch::randn({32, 32}).requires_grad_();
+  at::Tensor x = torch::randn({8, 32});
+
+  at::Tensor run() {
+    return region->run([&] { return torch::relu(torch::tanh(x.mm(weight)) * 2 + x).sin(); });
+  }
+  ~LastForward() { std::cerr << "the sum is finite: " << run().sum().isfinite().item<bool>(); }
+};
+
+TEST_F(ProcessEnd, H7WithAForwardPassInADestructorIsClean) {
+  const auto body = [] {
+    mallopt(M_PERTURB, 0xA5);
+    static LastForward last;
+    for (int step = 0; step < 3; ++step) last.run().sum().backward();
+    std::exit(0);
+  };
+  EXPECT_EXIT(body(), ::testing::ExitedWithCode(0), "the sum is finite: 1");
 }
 
 TEST_F(ProcessEnd, H7BlocksFromBeforeTheFirstRegionAreFreedThroughTheAllocatorOfLater) {

@@ -341,7 +341,7 @@ TEST(OpenStep, H10ThatAnotherThreadDestroysLeavesBothThreadsUnharmed) {
           .backward();
       EXPECT_EQ(other.last_step().num_ops, 2 + 1);  // with ones()
     }).join();
-    const auto z = y.sin();  // recorded still
+    const auto z = y.sin();  // not recorded any more
     EXPECT_TRUE(region.run([&] { return x.cos(); }).defined());
     EXPECT_EQ(region.last_step().num_ops, 1);
     z.sum().backward();
@@ -492,6 +492,81 @@ TEST(ResizedOutputs, H11OfLayersArePlanned) {
     }
     EXPECT_TRUE(region.last_step().followed_plan) << region.last_step().reason;
   }
+}
+
+TEST(OpenStep, H10ThatOutlivesItsThreadIsGivenUp) {
+  auto weight = torch::randn({64, 64}).requires_grad_();
+  const auto x = torch::randn({64, 64});
+  Region region({.policy = "drop_all"});
+  install_cpu_counter();
+  std::int64_t after_first = 0;
+  for (int step = 0; step < 6; ++step) {
+    {
+      std::optional<OpenStep> open;
+      at::Tensor y;
+      std::thread([&] {
+        open.emplace(region.open());
+        y = x.mm(weight).tanh().exp();
+      }).join();
+      EXPECT_THAT(region.last_step().reason, HasSubstr("given up"));
+      open.reset();
+      y.sum().backward();
+    }
+    if (step == 0) after_first = live_bytes();
+  }
+  EXPECT_EQ(live_bytes(), after_first);
+}
+
+TEST(OpenStep, H10ThatAnotherThreadDestroysRecordsNothingMore) {
+  auto x = torch::randn({1000}).requires_grad_();
+  Region region({.policy = "drop_all"});
+  auto step = std::make_unique<OpenStep>(region.open());
+  static_cast<void>(x.exp());
+  std::thread([&] { step.reset(); }).join();
+  install_cpu_counter();
+  const auto before = live_bytes();
+  for (int i = 0; i < 10; ++i) static_cast<void>(torch::zeros({1000}) * x);
+  EXPECT_EQ(live_bytes(), before);
+  region.run([&] { return x.exp().sin(); }).sum().backward();
+  EXPECT_TRUE(region.has_plan());
+}
+
+TEST(Regions, H9KeepTheirPlanWhileForwardPassesRunAlone) {
+  auto x = torch::randn({8}).requires_grad_();
+  Region region(kBudget);
+  for (int step = 0; step < 3; ++step) {
+    region.run([&] { return x.exp().sin().tanh(); }).sum().backward();
+  }
+  for (int step = 0; step < 4; ++step) region.run([&] { return x.cos().exp().sin(); });
+  EXPECT_TRUE(region.has_plan());
+  EXPECT_EQ(region.plan().keep.size(), region.graph().values.size());
+}
+
+TEST(Reports, AreNotOfAStepThatEndsLate) {
+  auto x = torch::randn({8}).requires_grad_();
+  Region region(kBudget);
+  auto early = std::make_unique<OpenStep>(region.open());
+  static_cast<void>(x.exp());
+  std::thread([&] {
+    region.run([&] { return x.exp().sin(); }).sum().backward();
+    early.reset();
+  }).join();
+  begin_stage("whatever");  // here the early step is given up
+  EXPECT_EQ(region.last_step().num_ops, 2);
+}
+
+TEST(InnerBackward, H12WithNothingLeftForLaterIsSaidToo) {
+  const WarningLog log;
+  auto weight = torch::randn({8, 8}).requires_grad_();
+  const auto x = torch::randn({4, 8});
+  Region region(kBudget);
+  for (int step = 0; step < 4; ++step) {
+    weight.mutable_grad() = at::Tensor();
+    region.run([&] { x.mm(weight).sin().sum().backward(); });
+  }
+  EXPECT_THAT(region.last_step().reason, HasSubstr("runs inside the region"));
+  EXPECT_THAT(region.brief_report(), HasSubstr("no plan: it cannot be planned"));
+  EXPECT_EQ(log.messages.size(), 1U) << log.text();
 }
 
 TEST(InnerBackward, H12IsProfiledOnceAndSaidOnce) {

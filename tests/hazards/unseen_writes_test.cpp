@@ -491,6 +491,60 @@ TEST(UnversionedWrite, H3ToOneRowOrColumnOfALargeWeightIsSeen) {
   }
 }
 
+TEST(UnversionedWrite, H3ToNarrowRowsAtRegularDistancesIsSeen) {
+  const auto parameter = torch::randn({8}).requires_grad_();
+  for (const std::int64_t period : {2, 3, 4, 5, 8, 16}) {
+    for (std::int64_t phase = 0; phase < period; ++phase) {
+      const auto x = torch::randn({8000, 8});
+      const auto y = run_dropped([&] { return (x + parameter).tanh().exp(); });
+      x.data().slice(0, phase, std::nullopt, period).fill_(5);
+      EXPECT_THAT(message_of([&] { y.sum().backward(); }), HasSubstr("was written to since"))
+          << "row " << phase << " of each " << period;
+    }
+  }
+}
+
+TEST(UnversionedWrite, H3BetweenTwoReplaysOfOnePassIsAnError) {
+  for (const bool by_hook : {false, true}) {
+    const auto weight = torch::randn({16, 16}).requires_grad_();
+    const auto p = torch::randn({8, 16}).requires_grad_();
+    const auto q = torch::randn({8, 16}).requires_grad_();
+    const auto x = torch::randn({8, 16});
+    if (by_hook) weight.register_hook([&](const at::Tensor&) { weight.data().add_(1); });
+    const auto y = run_dropped([&] {
+      const auto earlier = p * torch::sigmoid(x.mm(weight.detach()));
+      const auto later = torch::sigmoid((x * 2).mm(weight.detach()));
+      return earlier + (q * later).mm(weight);
+    });
+    const auto message = message_of([&] { y.sum().backward(); });
+    EXPECT_EQ(message.find("was written to since") != std::string::npos, by_hook) << message;
+  }
+}
+
+TEST(RawWrite, H2OntoAMaskOrIndicesIsSeenThoughTheyHangOnParameters) {
+  const auto x = torch::randn({8, 8});
+  expect_same_in_every_mode([&](const RunPart& run) {
+    Tensors all;
+    const auto weight = torch::randn({8, 8}).requires_grad_();
+    for (int step = 0; step < kNumSteps; ++step) {
+      weight.mutable_grad() = at::Tensor();
+      const auto y = run([&] {
+        const auto h = x.mm(weight);
+        auto mask = h > 0;
+        auto best = h.argmax(1);
+        if (step > 0) {
+          mask.data_ptr<bool>()[0] = !mask.data_ptr<bool>()[0];
+          best.data_ptr<std::int64_t>()[0] = (best.data_ptr<std::int64_t>()[0] + 1) % 8;
+        }
+        return torch::where(mask, h.sin(), h.cos()).index_select(1, best).exp();
+      });
+      y.sum().backward();
+      all.push_back(weight.grad());
+    }
+    return all;
+  });
+}
+
 TEST(UnversionedWrite, H3SetDataOfWhatWasWrittenInTheRegionIsPlainsOrAnError) {
   expect_same_or_error_in_every_mode(
       [](const RunPart& run) {

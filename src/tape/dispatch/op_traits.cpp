@@ -6,7 +6,9 @@
 #include <array>
 #include <atomic>
 #include <memory>
+#include <mutex>
 #include <string_view>
+#include <utility>
 
 #include "tape/dispatch/fickle.h"
 
@@ -191,11 +193,47 @@ class TraitsTable {
   std::uint64_t seen_departures_ = 0;
 };
 
+/// Tables for threads. Never destroyed: a program that ends runs operators when what belonged to
+/// its main thread is gone.
+class TraitsTables {
+ public:
+  TraitsTable* take() {
+    const std::lock_guard lock(mutex_);
+    if (free_.empty()) return all_.emplace_back(std::make_unique<TraitsTable>()).get();
+    TraitsTable* table = free_.back();
+    free_.pop_back();
+    return table;
+  }
+  void give_back(TraitsTable* table) {
+    const std::lock_guard lock(mutex_);
+    free_.push_back(table);
+  }
+
+ private:
+  std::mutex mutex_;
+  std::vector<std::unique_ptr<TraitsTable>> all_;
+  std::vector<TraitsTable*> free_;
+};
+
+TraitsTables& tables() {
+  static auto* tables = new TraitsTables;
+  return *tables;
+}
+
+constinit thread_local TraitsTable* table_of_thread = nullptr;
+
+struct EndOfThread {
+  ~EndOfThread() { tables().give_back(std::exchange(table_of_thread, nullptr)); }
+};
+
 }  // namespace
 
 const OpTraits& traits_of(const c10::OperatorHandle& op) {
-  thread_local TraitsTable table;
-  return table.of(op);
+  if (table_of_thread == nullptr) {
+    table_of_thread = tables().take();
+    [[maybe_unused]] thread_local const EndOfThread end_of_thread;
+  }
+  return table_of_thread->of(op);
 }
 
 }  // namespace gradrecomp::tape

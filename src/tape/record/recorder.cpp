@@ -6,12 +6,14 @@
 #include <c10/core/DeviceGuard.h>
 #include <c10/core/GradMode.h>
 #include <c10/util/FunctionRef.h>
+#include <c10/util/ScopeExit.h>
 
 #include <algorithm>
 #include <set>
 
 #include "tape/aten/capture.h"
 #include "tape/aten/intercepted_key.h"
+#include "tape/aten/lent_memory.h"
 #include "tape/aten/stream_scope.h"
 #include "tape/dispatch/op_traits.h"
 #include "tape/dispatch/plain_memory.h"
@@ -136,6 +138,19 @@ bool has_gradient(const at::TensorBase& tensor) {
 /// Content that nobody has written: more or less of it is all the same.
 bool is_rubbish(const Value& value) { return value.uninitialized || value.bytes == 0; }
 
+/// Bytes up to which a parameter in lent memory is copied rather than what reads it kept.
+constexpr std::size_t kSmallParameterBytes = 65536;
+
+/// Whether autograd never follows what has such elements, so that the program may edit it by hand.
+bool is_never_differentiated(c10::ScalarType type) {
+  return !c10::isFloatingType(type) && !c10::isComplexType(type);
+}
+
+/// Whether an operator that is not LibTorch's own has kept hold of what it returned.
+bool is_kept_by_its_maker(const OpTraits& traits, const at::Tensor& returned) {
+  return traits.foreign && (returned.use_count() > 1 || returned.storage().use_count() > 1);
+}
+
 bool needs_gradient(const at::Tensor& tensor) {
   return tensor.requires_grad() && c10::GradMode::is_enabled();
 }
@@ -235,7 +250,11 @@ Recorder::~Recorder() {
   current_recorder = outer_;
 }
 
-Recorder* Recorder::current() noexcept { return current_recorder; }
+Recorder* Recorder::current() noexcept {
+  const bool is_left =
+      current_recorder != nullptr && current_recorder->is_left && current_recorder->is_left->load();
+  return is_left ? nullptr : current_recorder;
+}
 
 bool Recorder::follows_plan_to_the_end() const {
   return !mixes_plans_ && advice_.sequence != nullptr &&
@@ -406,6 +425,7 @@ void Recorder::record_call(const c10::OperatorHandle& op, c10::DispatchKeySet ke
   draft.op.replayable = traits.replayable;
   draft.op.stage = stage_;
   look_at_statistics(draft, *stack);
+  copy_lent_parameters(draft, *stack);
   read_arguments(draft, *stack);
   look_at_device(draft);
   foresee(draft);
@@ -478,9 +498,31 @@ void Recorder::look_at_statistics(Draft& draft, const torch::jit::Stack& stack) 
   }
 }
 
+// Nothing is made again from memory that may be gone. Of weights in such memory autograd saves
+// most, which then lasts; what it does not save are biases, which are small.
+void Recorder::copy_lent_parameters(Draft& draft, const torch::jit::Stack& stack) {
+  if (copies_) return;
+  const std::size_t first = stack.size() - draft.traits.writes.size();
+  for (std::size_t i = 0; i < draft.traits.writes.size(); ++i) {
+    if (draft.traits.writes[i] != 0 || !stack[first + i].isTensor()) continue;
+    const at::Tensor& tensor = stack[first + i].toTensor();
+    if (!tensor.defined() || !tensor.requires_grad() || tensor.nbytes() > kSmallParameterBytes) {
+      continue;
+    }
+    const auto* storage = tensor.storage().unsafeGetStorageImpl();
+    const ValueId known = tape_->find(storage);
+    const bool may_vanish = known < 0 ? is_lent(*storage) : tape_->may_vanish(known);
+    if (!may_vanish) continue;
+    draft.is_constant = draft.is_constant && !needs_gradient(tensor);
+    draft.copies.emplace_back(static_cast<std::int16_t>(i), record_copy(tensor, draft.op.keys));
+  }
+}
+
 at::Tensor Recorder::record_copy(const at::Tensor& tensor, c10::DispatchKeySet keys) {
   static const auto clone = c10::Dispatcher::singleton().findSchemaOrThrow("aten::clone", "");
   torch::jit::Stack stack = {tensor, c10::IValue()};
+  copies_ = true;
+  const auto is_done = c10::make_scope_exit([this] { copies_ = false; });
   record(clone, keys, &stack);
   at::Tensor copy = stack.front().toTensor();
   tape_->make_source(tape_->read(copy));
@@ -768,9 +810,14 @@ void Recorder::find_result(Draft& draft, const at::Tensor& tensor, std::int16_t 
   const auto producer = static_cast<OpId>(tape_->ops().size());
   const ValueId id = draft.traits.factory ? tape_->add_factory_value(tensor, producer)
                                           : tape_->add_value(tensor, producer);
+  if (is_lent(*tensor.storage().unsafeGetStorageImpl()) ||
+      is_kept_by_its_maker(draft.traits, tensor)) {
+    tape_->set_borrowed(id);
+    draft.op.replayable = false;
+  }
   if (draft.traits.uninitialized) {
     tape_->set_uninitialized(id);
-  } else if (draft.is_constant) {
+  } else if (draft.is_constant || is_never_differentiated(tensor.scalar_type())) {
     print_result(draft, id, Geometry(tensor));
   }
   draft.op.results.push_back({.value = id, .output = output, .element = element});
@@ -805,7 +852,8 @@ void Recorder::find_written(Draft& draft) {
     const ValueId id = tape_->add_version(read.value, std::move(storage), producer, bumps);
     if (draft.traits.resizes && is_rubbish(tape_->values()[read.value])) {
       tape_->set_uninitialized(id);
-    } else if (was_printed && draft.is_constant && !draft.traits.resizes) {
+    } else if (was_printed && !draft.traits.resizes &&
+               (draft.is_constant || is_never_differentiated(read.geometry.scalar_type()))) {
       tape_->print(id, read.geometry, Guard::whole);
     } else if (fills_alone && draft.is_constant) {
       print_result(draft, id, read.geometry);

@@ -2,6 +2,7 @@
 
 #include <c10/core/impl/LocalDispatchKeySet.h>
 
+#include <atomic>
 #include <cstdint>
 #include <functional>
 #include <memory>
@@ -49,7 +50,7 @@ class Recorder {
   Recorder(const Recorder&) = delete;
   Recorder& operator=(const Recorder&) = delete;
 
-  /// The recorder of this thread, or null.
+  /// The recorder of this thread; null if there is none, or if it is left.
   static Recorder* current() noexcept;
 
   [[nodiscard]] const std::shared_ptr<Tape>& tape() const { return tape_; }
@@ -87,6 +88,8 @@ class Recorder {
 
   /// Called before each op that is not a mere view; the region closes windows from here.
   std::function<void()> before_op;
+  /// Records nothing from when this is true, which other threads may make it; may be null.
+  const std::atomic<bool>* is_left = nullptr;
 
  private:
   struct Draft;
@@ -105,6 +108,7 @@ class Recorder {
   void print_result(const Draft& draft, ValueId value, const Geometry& geometry);
   void guard_externals(Draft& draft);
   void look_at_statistics(Draft& draft, const torch::jit::Stack& stack);
+  void copy_lent_parameters(Draft& draft, const torch::jit::Stack& stack);
   at::Tensor record_copy(const at::Tensor& tensor, c10::DispatchKeySet keys);
   void read_arguments(Draft& draft, const torch::jit::Stack& stack);
   void read_argument(Draft& draft, std::int16_t position, const c10::IValue& argument);
@@ -137,6 +141,7 @@ class Recorder {
   std::uint64_t hash_ = 0;
   bool takes_apart_ = false;
   bool keeps_saved_ = false;
+  bool copies_ = false;       // an argument of a call that it is about to record
   bool mixes_plans_ = false;  // it began by another advice than it goes on by
   std::int32_t stage_ = 0;
   OpId window_first_op_ = 0;

@@ -7,6 +7,7 @@
 
 #include "tape/aten/bytes.h"
 #include "tape/aten/capture.h"
+#include "tape/aten/lent_memory.h"
 #include "tape/aten/range.h"
 #include "tape/aten/stopwatch.h"
 #include "tape/aten/stream_scope.h"
@@ -362,11 +363,21 @@ void Sweep::settle(const Op& op, const Stack& returns) {
       tensor =
           result.element < 0 ? returned.toTensor() : returned.toTensorList().get(result.element);
       if (result.packed) tensor = packed(op, tensor);
-      storage = tensor.storage();
+      storage = own_storage(op, tensor);
     }
     look_at(op, result.value, storage, tensor);
     settle_value(op, i, std::move(storage));
   }
+}
+
+/// What replays write onto must be theirs alone. `returned` is one of two owners of its tensor.
+c10::Storage Sweep::own_storage(const Op& op, const at::Tensor& returned) {
+  c10::Storage storage = returned.storage();
+  const bool may_be_kept = traits_of(op.handle).foreign && !op.packed_form;
+  const bool is_shared = may_be_kept && (returned.use_count() > 2 || storage.use_count() > 2);
+  if (!is_shared && !is_lent(*storage.unsafeGetStorageImpl())) return storage;
+  const StreamScope stream(op.stream);
+  return clone(storage);
 }
 
 at::Tensor Sweep::packed(const Op& op, const at::Tensor& output) {

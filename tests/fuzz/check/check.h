@@ -22,6 +22,7 @@ struct CheckResult {
   /// The program gives something else whenever memory that nobody has written holds something
   /// else, plain as well. So there is nothing that it should give, and no finding.
   bool reads_unwritten = false;
+  bool plain_differs = false;  ///< from itself, when it runs again
 };
 
 struct CheckOptions {

@@ -1,0 +1,210 @@
+// Conformance H1: operators that return memory which is not theirs to give away, or that they keep.
+#include <gmock/gmock.h>
+#include <sys/mman.h>
+#include <torch/library.h>
+#include <torch/torch.h>
+
+#include <array>
+#include <cstdio>
+#include <filesystem>
+#include <fstream>
+#include <vector>
+
+#include "gradrecomp/region.h"
+#include "support/modes.h"
+#include "support/temporary_folder.h"
+
+namespace gradrecomp::test {
+namespace {
+
+constexpr int kNumSteps = 4;
+constexpr std::int64_t kSize = 64;
+
+void write_file(const std::string& path, float number) {
+  const std::vector<float> numbers(kSize, number);
+  std::ofstream(path, std::ios::binary)
+      .write(reinterpret_cast<const char*>(numbers.data()), kSize * sizeof(float));
+}
+
+float first_of_file(const std::string& path) {
+  float number = 0;
+  std::ifstream(path, std::ios::binary).read(reinterpret_cast<char*>(&number), sizeof(number));
+  return number;
+}
+
+/// Steps whose region adds to a parameter what `make` returns, and what `after` does then.
+HostileProgram steps_with(
+    const std::function<at::Tensor(int step)>& make, const std::function<void()>& after = [] {}) {
+  return [=](const RunPart& run) {
+    Tensors all;
+    const auto parameter = torch::randn({kSize}).requires_grad_();
+    for (int step = 0; step < kNumSteps; ++step) {
+      parameter.mutable_grad() = at::Tensor();
+      const auto y = run([&] { return torch::sin(make(step) * 3.0 + parameter).tanh(); });
+      after();
+      y.sum().backward();
+      all.push_back(y.detach().clone());
+      all.push_back(parameter.grad());
+    }
+    return all;
+  };
+}
+
+TEST(MappedFile, H1IsNeverWrittenByAReplay) {
+  const testing::TemporaryFolder folder;
+  const std::string path = (folder / "numbers").string();
+  for (const bool is_shared : {true, false}) {
+    write_file(path, 0.5F);
+    expect_same_in_every_mode(
+        steps_with([&](int /*step*/) { return torch::from_file(path, is_shared, kSize); }));
+    EXPECT_EQ(first_of_file(path), 0.5F);
+  }
+}
+
+TEST(MappedFile, H1MayBeRewrittenOrGoneBeforeBackward) {
+  const testing::TemporaryFolder folder;
+  const std::string path = (folder / "numbers").string();
+  const auto read = [&](int step) {
+    write_file(path, 0.25F * static_cast<float>(step));
+    return torch::from_file(path, false, kSize);
+  };
+  expect_same_in_every_mode(steps_with(read, [&] { std::filesystem::remove(path); }));
+  expect_same_in_every_mode(steps_with(read, [&] {
+    const std::string other = path + "2";
+    write_file(other, 7);
+    std::filesystem::rename(other, path);
+  }));
+}
+
+at::Tensor last_table;  // that the operator below made
+
+at::Tensor table(std::int64_t size) {
+  if (!last_table.defined() || last_table.numel() != size) {
+    last_table = torch::arange(size, torch::kFloat).mul(0.1).sin();
+  }
+  return last_table;
+}
+
+at::Tensor doubled(const at::Tensor& x) {
+  static std::array<float, kSize> workspace;
+  for (std::size_t i = 0; i < workspace.size(); ++i)
+    workspace[i] = 2 * x.const_data_ptr<float>()[i];
+  return torch::from_blob(workspace.data(), {kSize});
+}
+
+TORCH_LIBRARY_FRAGMENT(gradrecomp_test, library) {
+  library.def("table(int size) -> Tensor");
+  library.def("doubled(Tensor x) -> Tensor");
+}
+TORCH_LIBRARY_IMPL(gradrecomp_test, CompositeExplicitAutograd, library) {
+  library.impl("table", &table);
+  library.impl("doubled", &doubled);
+}
+
+template <typename Signature, typename... Arguments>
+at::Tensor call(const char* name, const Arguments&... arguments) {
+  return c10::Dispatcher::singleton().findSchemaOrThrow(name, "").typed<Signature>().call(
+      arguments...);
+}
+
+at::Tensor call_table(std::int64_t size) {
+  return call<at::Tensor(std::int64_t)>("gradrecomp_test::table", size);
+}
+
+TEST(KeptResult, H1OfAnOperatorWithACacheIsLeftAsItIs) {
+  expect_same_in_every_mode([](const RunPart& run) {
+    last_table = at::Tensor();
+    return steps_with([](int /*step*/) { return call_table(kSize); },
+                      [] { static_cast<void>(call_table(4)); })(run);
+  });
+}
+
+TEST(KeptResult, H1OfAnOperatorThatFillsItsCacheInTheRegionIsLeftAsItIs) {
+  expect_same_in_every_mode([](const RunPart& run) {
+    last_table = at::Tensor();
+    return steps_with([](int /*step*/) {
+      const auto made = call_table(kSize) * 2.0;
+      static_cast<void>(call_table(4));
+      return made;
+    })(run);
+  });
+}
+
+TEST(KeptResult, H1InAWorkspaceIsReadWhileItIsThere) {
+  const auto x = torch::randn({kSize});
+  const auto twice = [](const at::Tensor& of) {
+    return call<at::Tensor(const at::Tensor&)>("gradrecomp_test::doubled", of);
+  };
+  expect_same_in_every_mode(steps_with([&](int step) {
+    const auto first = twice(x) + step;
+    return first * (twice(x * 2) + 1.0);
+  }));
+}
+
+/// Memory that is gone for good when it dies, so that nobody reads it unnoticed.
+class Mapped {
+ public:
+  Mapped()
+      : memory_(mmap(nullptr, kBytes, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0)) {
+    std::fill_n(static_cast<float*>(memory_), kCount, 0.25F);
+  }
+  ~Mapped() { munmap(memory_, kBytes); }
+  Mapped(const Mapped&) = delete;
+  Mapped& operator=(const Mapped&) = delete;
+
+  [[nodiscard]] void* get() const { return memory_; }
+
+  static constexpr std::int64_t kCount = 1 << 18;
+  static constexpr std::size_t kBytes = kCount * sizeof(float);
+
+ private:
+  void* memory_;
+};
+
+/// Steps that add to a parameter what `borrow` makes of memory that is gone before backward.
+HostileProgram steps_over_mapped(const std::function<at::Tensor(void*)>& borrow) {
+  return [=](const RunPart& run) {
+    Tensors all;
+    const auto parameter = torch::randn({Mapped::kCount}).requires_grad_();
+    for (int step = 0; step < kNumSteps; ++step) {
+      parameter.mutable_grad() = at::Tensor();
+      auto memory = std::make_unique<Mapped>();
+      const auto y = run([&] { return torch::sin(parameter + borrow(memory->get())).tanh(); });
+      memory.reset();
+      y.sum().backward();
+      all.push_back(parameter.grad());
+    }
+    return all;
+  };
+}
+
+TEST(BorrowedMemory, H1OfAParameterThatNoNodeSavesMayGo) {
+  expect_same_in_every_mode(steps_over_mapped(
+      [](void* memory) { return torch::from_blob(memory, {Mapped::kCount}).requires_grad_(); }));
+}
+
+TEST(BorrowedMemory, H1InAStorageThatNamesAnAllocatorMayGo) {
+  for (const bool is_resizable : {false, true}) {
+    expect_same_in_every_mode(steps_over_mapped([=](void* memory) {
+      const c10::Storage storage(c10::Storage::use_byte_size_t(), Mapped::kBytes,
+                                 at::DataPtr(memory, at::kCPU), c10::GetAllocator(at::kCPU),
+                                 is_resizable);
+      return torch::empty({0}).set_(storage, 0, {Mapped::kCount}, {1});
+    }));
+  }
+}
+
+TEST(BorrowedMemory, H1BiasesInItAreCopiedAndReplayedFrom) {
+  std::vector<float> numbers(kSize, 0.125F);
+  const auto bias = torch::from_blob(numbers.data(), {kSize}).requires_grad_();
+  const auto weight = torch::randn({kSize, kSize}).requires_grad_();
+  const auto x = torch::randn({8, kSize}).requires_grad_();
+  Region region({.policy = "drop_all"});
+  for (int step = 0; step < 3; ++step) {
+    region.run([&] { return torch::linear(x, weight, bias).exp().sin(); }).sum().backward();
+  }
+  EXPECT_EQ(region.last_step().num_replayed_ops, 2);
+}
+
+}  // namespace
+}  // namespace gradrecomp::test
