@@ -87,6 +87,10 @@ bool Tape::may_vanish(ValueId id) const {
   return values_[id].borrowed && !values_[id].snapshot && values_[id].num_handles == 0;
 }
 
+bool Tape::is_kept_by_its_maker(ValueId id) const {
+  return values_[id].borrowed && !values_[id].external;
+}
+
 ValueId Tape::add_value(const at::Tensor& tensor, OpId producer) {
   const ValueId id = add(tensor.storage(), producer);
   take_counter(id, tensor);
@@ -455,7 +459,7 @@ void Tape::release_handle(ValueId handle) {
 // gone.
 void Tape::part_with_lent(ValueId id) {
   Value& value = values_[id];
-  if (value.num_wanted == 0 || !value.storage || value.lost) return;
+  if (value.num_wanted == 0 || !value.storage) return;
   if (torch::autograd::get_current_graph_task_id() < 0) return lose(id);
   const OwnWork own_work;
   try {

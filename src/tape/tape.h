@@ -141,6 +141,9 @@ class Tape : public std::enable_shared_from_this<Tape> {
   /// Whether its memory may be freed before backward without LibTorch's knowledge, as no handle
   /// makes plain training read it there.
   [[nodiscard]] bool may_vanish(ValueId value) const;
+  /// Whether an op made it that keeps hold of its memory, so that it may be written at any time,
+  /// whoever reads it later.
+  [[nodiscard]] bool is_kept_by_its_maker(ValueId value) const;
   /// Notes that it is not known in which NumericMode which op ran: none can be made again.
   void lose_mode() { mode_is_lost_ = true; }
   [[nodiscard]] bool mode_is_lost() const { return mode_is_lost_; }

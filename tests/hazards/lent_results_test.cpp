@@ -8,6 +8,8 @@
 #include <cstdio>
 #include <filesystem>
 #include <fstream>
+#include <sstream>
+#include <tuple>
 #include <vector>
 
 #include "gradrecomp/region.h"
@@ -92,13 +94,24 @@ at::Tensor doubled(const at::Tensor& x) {
   return torch::from_blob(workspace.data(), {kSize});
 }
 
+at::Tensor copied(const at::Tensor& x) { return x.clone(); }
+
+std::tuple<at::Tensor, at::Tensor> halves(const at::Tensor& x) {
+  const at::Tensor both = at::cat({x, x});
+  return {both.narrow(0, 0, kSize), both.narrow(0, kSize, kSize)};
+}
+
 TORCH_LIBRARY_FRAGMENT(gradrecomp_test, library) {
   library.def("table(int size) -> Tensor");
   library.def("doubled(Tensor x) -> Tensor");
+  library.def("copied(Tensor x) -> Tensor");
+  library.def("halves(Tensor x) -> (Tensor, Tensor)");
 }
 TORCH_LIBRARY_IMPL(gradrecomp_test, CompositeExplicitAutograd, library) {
   library.impl("table", &table);
   library.impl("doubled", &doubled);
+  library.impl("copied", &copied);
+  library.impl("halves", &halves);
 }
 
 template <typename Signature, typename... Arguments>
@@ -130,11 +143,58 @@ TEST(KeptResult, H1OfAnOperatorThatFillsItsCacheInTheRegionIsLeftAsItIs) {
   });
 }
 
+at::Tensor twice(const at::Tensor& x) {
+  return call<at::Tensor(const at::Tensor&)>("gradrecomp_test::doubled", x);
+}
+
+// Autograd reads again what it has saved of it, whatever that is by then, but nothing else.
+TEST(KeptResult, H1ThatANodeSavesIsReadAsItWas) {
+  const auto x = torch::randn({kSize});
+  expect_same_in_every_mode([&](const RunPart& run) {
+    Tensors all;
+    const auto parameter = torch::randn({kSize}).requires_grad_();
+    for (int step = 0; step < kNumSteps; ++step) {
+      parameter.mutable_grad() = at::Tensor();
+      const auto y = run([&] {
+        const auto made = twice(x + step);
+        const auto first = torch::sin(made * parameter);
+        static_cast<void>(twice(x * 3));  // fills the workspace again
+        return first + torch::sin(made * parameter.tanh());
+      });
+      y.sum().backward();
+      all.push_back(y.detach().clone());
+      all.push_back(parameter.grad());
+    }
+    return all;
+  });
+}
+
+/// How many ops the second step of a region replays that multiplies by what `make` returns.
+std::int64_t num_replayed_with(const std::function<at::Tensor(const at::Tensor&)>& make) {
+  const auto x = torch::randn({kSize});
+  const auto parameter = torch::randn({kSize}).requires_grad_();
+  Region region({.policy = "drop_all"});
+  for (int step = 0; step < 2; ++step) {
+    region.run([&] { return torch::sin(make(x) * parameter); }).sum().backward();
+  }
+  return region.last_step().num_replayed_ops;
+}
+
+TEST(KeptResult, H1IsNoneOfSeveralViewsOfOneFreshBuffer) {
+  using Halves = std::tuple<at::Tensor, at::Tensor>(const at::Tensor&);
+  const auto half = [](const at::Tensor& x) {
+    static const auto op =
+        c10::Dispatcher::singleton().findSchemaOrThrow("gradrecomp_test::halves", "");
+    return std::get<0>(op.typed<Halves>().call(x));
+  };
+  const auto copy = [](const at::Tensor& x) {
+    return call<at::Tensor(const at::Tensor&)>("gradrecomp_test::copied", x);
+  };
+  EXPECT_EQ(num_replayed_with(half), num_replayed_with(copy));
+}
+
 TEST(KeptResult, H1InAWorkspaceIsReadWhileItIsThere) {
   const auto x = torch::randn({kSize});
-  const auto twice = [](const at::Tensor& of) {
-    return call<at::Tensor(const at::Tensor&)>("gradrecomp_test::doubled", of);
-  };
   expect_same_in_every_mode(steps_with([&](int step) {
     const auto first = twice(x) + step;
     return first * (twice(x * 2) + 1.0);
@@ -204,6 +264,79 @@ TEST(BorrowedMemory, H1BiasesInItAreCopiedAndReplayedFrom) {
     region.run([&] { return torch::linear(x, weight, bias).exp().sin(); }).sum().backward();
   }
   EXPECT_EQ(region.last_step().num_replayed_ops, 2);
+}
+
+TEST(BorrowedMemory, H1BiasesInItAreCopiedOnceHoweverOftenTheyAreRead) {
+  std::vector<float> numbers(kSize, 0.125F);
+  const auto weight = torch::randn({kSize, kSize}).requires_grad_();
+  const auto num_ops = [&](const at::Tensor& bias) {
+    Region region({.policy = "drop_all"});
+    const auto y = region.run([&] {
+      auto h = torch::ones({8, kSize});
+      for (int i = 0; i < 20; ++i) h = torch::linear(h, weight, bias).tanh();
+      return h;
+    });
+    y.sum().backward();
+    return region.last_step().num_ops;
+  };
+  const auto lent = torch::from_blob(numbers.data(), {kSize}).requires_grad_();
+  EXPECT_EQ(num_ops(lent), num_ops(lent.detach().clone().requires_grad_()) + 1);
+}
+
+TEST(BorrowedMemory, H1OfAParameterThatIsRefilledBetweenReadsIsReadAsItWas) {
+  expect_same_in_every_mode([](const RunPart& run) {
+    const auto parameter = torch::randn({kSize}).requires_grad_();
+    Tensors all;
+    for (int step = 0; step < kNumSteps; ++step) {
+      parameter.mutable_grad() = at::Tensor();
+      std::vector<float> numbers(kSize, 0.125F);
+      const auto bias = torch::from_blob(numbers.data(), {kSize}).requires_grad_();
+      const auto y = run([&] {
+        const auto first = (parameter + bias).sin();
+        std::ranges::fill(numbers, 0.5F);
+        return first + (parameter.tanh() + bias).sin();
+      });
+      y.sum().backward();
+      all.push_back(parameter.grad());
+    }
+    return all;
+  });
+}
+
+// Sums go through copies of them in another order.
+TEST(BorrowedMemory, H1OfParametersWithGapsOrRepeatsIsReadInItsOrder) {
+  expect_same_in_every_mode([](const RunPart& run) {
+    float number = 0.1F;
+    const auto repeated =
+        torch::from_blob(&number, at::IntArrayRef{4099}, at::IntArrayRef{0}).requires_grad_();
+    const auto parameter = torch::randn({kSize}).requires_grad_();
+    Tensors all;
+    for (int step = 0; step < kNumSteps; ++step) {
+      parameter.mutable_grad() = at::Tensor();
+      const auto y = run([&] { return (repeated.sum() * 1.7 + parameter).sin(); });
+      y.sum().backward();
+      all.push_back(parameter.grad());
+    }
+    return all;
+  });
+}
+
+TEST(LoadedParameter, H1IsNotInLentMemory) {
+  constexpr std::int64_t kWidth = 1 << 15;
+  std::stringstream stream;
+  torch::save(torch::randn({kWidth}), stream);
+  at::Tensor loaded;
+  torch::load(loaded, stream);
+  const auto x = torch::randn({2, kWidth}).requires_grad_();
+  const auto num_replayed = [&](const at::Tensor& bias) {
+    Region region({.policy = "drop_all"});
+    for (int step = 0; step < 2; ++step) {
+      region.run([&] { return (x + bias).exp().sin(); }).sum().backward();
+    }
+    return region.last_step().num_replayed_ops;
+  };
+  const auto own = torch::randn({kWidth}).requires_grad_();
+  EXPECT_EQ(num_replayed(loaded.requires_grad_()), num_replayed(own));
 }
 
 }  // namespace

@@ -1,27 +1,63 @@
 #include "tape/aten/lent_memory.h"
 
+#include <ATen/MapAllocator.h>
 #include <c10/core/Allocator.h>
 #include <c10/core/impl/COW.h>
+
+#include <set>
 
 namespace gradrecomp::tape {
 namespace {
 
-// A storage may name an allocator that did not make its memory.
-bool is_freed_by_its_allocator(const c10::StorageImpl& storage) {
-  const auto deleter = storage.allocator()->raw_deleter();
-  return deleter == nullptr || storage.data_ptr().get_deleter() == deleter;
+bool frees_by(const c10::Allocator* allocator, c10::DeleterFnPtr deleter) {
+  return allocator != nullptr && deleter != nullptr && allocator->raw_deleter() == deleter;
+}
+
+// A storage may name an allocator that did not make its memory, or, as what torch::load() makes,
+// none. How its memory is freed tells who made it.
+bool is_freed_by_an_allocator(const c10::StorageImpl& storage) {
+  const auto deleter = storage.data_ptr().get_deleter();
+  return frees_by(c10::GetAllocator(storage.device_type()), deleter) ||
+         frees_by(storage.allocator(), deleter);
+}
+
+bool is_never_freed(const c10::StorageImpl& storage) {
+  return storage.data_ptr().get_deleter() == &c10::detail::deleteNothing;
 }
 
 }  // namespace
 
 bool is_lent(const c10::StorageImpl& storage) {
-  if (storage.nbytes() == 0) return false;
-  if (storage.allocator() == nullptr || !storage.resizable()) return true;
+  if (storage.nbytes() == 0 || is_freed_by_an_allocator(storage)) return false;
   // Copy-on-write clones share memory until one is written, which none sees of another.
-  if (!storage.device().is_cpu() || c10::impl::cow::is_cow_data_ptr(storage.data_ptr())) {
-    return false;
+  if (c10::impl::cow::is_cow_data_ptr(storage.data_ptr()) || is_mapped(storage)) return false;
+  if (storage.allocator() == nullptr) return true;
+  // Some allocators free by other means than they tell, or tell none: those of pinned memory and of
+  // devices.
+  if (storage.allocator()->raw_deleter() == nullptr) return is_never_freed(storage);
+  return storage.device().is_cpu() || !storage.resizable();
+}
+
+bool is_mapped(const c10::StorageImpl& storage) {
+  const c10::DataPtr& memory = storage.data_ptr();
+  return at::MapAllocator::fromDataPtr(memory) != nullptr ||
+         at::RefcountedMapAllocator::fromDataPtr(memory) != nullptr;
+}
+
+std::size_t num_owners_in(c10::ArrayRef<c10::IValue> returned, const c10::StorageImpl& storage) {
+  std::set<const c10::TensorImpl*> owners;
+  const auto look_at = [&](const at::TensorBase& tensor) {
+    if (!tensor.defined() || !tensor.has_storage()) return;
+    if (tensor.storage().unsafeGetStorageImpl() != &storage) return;
+    owners.insert(tensor.unsafeGetTensorImpl());
+    if (tensor.is_view()) owners.insert(tensor._base().unsafeGetTensorImpl());
+  };
+  for (const c10::IValue& value : returned) {
+    if (value.isTensor()) look_at(value.toTensor());
+    if (!value.isTensorList()) continue;
+    for (const at::Tensor& tensor : value.toTensorList()) look_at(tensor);
   }
-  return !is_freed_by_its_allocator(storage);
+  return owners.size();
 }
 
 }  // namespace gradrecomp::tape

@@ -1,14 +1,24 @@
 #pragma once
 
+#include <ATen/core/ivalue.h>
 #include <c10/core/StorageImpl.h>
+#include <c10/util/ArrayRef.h>
 
 #include "gradrecomp/version.h"
 
 namespace gradrecomp::tape {
 
 /// Whether somebody else than LibTorch's allocators lent the memory of `storage`, through
-/// from_blob(), a mapped file and the like. What frees it or writes to it, and when, is not ours to
-/// know.
+/// from_blob() and the like. What frees it or writes to it, and when, is not ours to know. Mapped
+/// files, which the storage itself unmaps, are not: they last as long as it does.
 [[nodiscard]] bool is_lent(const c10::StorageImpl& storage);
+
+/// Whether it is a file's content, or memory that processes share.
+[[nodiscard]] bool is_mapped(const c10::StorageImpl& storage);
+
+/// How many owners `storage` has among the tensors that an operator returned, and those which
+/// autograd knows them to be views of.
+[[nodiscard]] std::size_t num_owners_in(c10::ArrayRef<c10::IValue> returned,
+                                        const c10::StorageImpl& storage);
 
 }  // namespace gradrecomp::tape

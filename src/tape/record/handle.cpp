@@ -36,7 +36,7 @@ void Handle::call_pack_hook(const at::Tensor& tensor) {
 at::Tensor Handle::call_unpack_hook() {
   check_version();
   if (!tape_) return untracked_;
-  Recorder* recorder = Recorder::current();
+  Recorder* recorder = Recorder::installed();
   if (recorder != nullptr && recorder->tape() == tape_) recorder->check_mode();
   tape_->asked_by(torch::autograd::get_current_graph_task_id());
   at::Tensor unpacked = present_original();

@@ -27,7 +27,7 @@ bool their_mode_is_on() {
 #ifdef GRADRECOMP_HAS_FAKE_TENSOR_MODE
   return c10::impl::FakeTensorModeTLS::get_state() != nullptr;
 #else
-  return Recorder::current() == nullptr;
+  return Recorder::installed() == nullptr;
 #endif
 }
 

@@ -9,6 +9,7 @@
 #include <c10/util/ScopeExit.h>
 
 #include <algorithm>
+#include <cstring>
 #include <set>
 
 #include "tape/aten/capture.h"
@@ -141,14 +142,31 @@ bool is_rubbish(const Value& value) { return value.uninitialized || value.bytes 
 /// Bytes up to which a parameter in lent memory is copied rather than what reads it kept.
 constexpr std::size_t kSmallParameterBytes = 65536;
 
+/// Whether ops that read a copy of it make the same bits: some follow strides.
+bool can_be_copied(const at::Tensor& parameter) {
+  return parameter.nbytes() <= kSmallParameterBytes && parameter.is_non_overlapping_and_dense();
+}
+
 /// Whether autograd never follows what has such elements, so that the program may edit it by hand.
 bool is_never_differentiated(c10::ScalarType type) {
   return !c10::isFloatingType(type) && !c10::isComplexType(type);
 }
 
-/// Whether an operator that is not LibTorch's own has kept hold of what it returned.
-bool is_kept_by_its_maker(const OpTraits& traits, const at::Tensor& returned) {
-  return traits.foreign && (returned.use_count() > 1 || returned.storage().use_count() > 1);
+/// Whether an operator that is not LibTorch's own has kept hold of `tensor`, one of what it
+/// returned.
+bool is_kept_by_its_maker(const OpTraits& traits, const at::Tensor& tensor,
+                          c10::ArrayRef<c10::IValue> returned) {
+  if (!traits.foreign) return false;
+  const c10::Storage& storage = tensor.storage();
+  const std::size_t num_owners = num_owners_in(returned, *storage.unsafeGetStorageImpl());
+  return tensor.use_count() > 1 || storage.use_count() > num_owners;
+}
+
+/// Whether the operator that returned `tensor` may write to its memory once more, or others may.
+bool is_left_to_others(const OpTraits& traits, const at::Tensor& tensor,
+                       c10::ArrayRef<c10::IValue> returned) {
+  const c10::StorageImpl& storage = *tensor.storage().unsafeGetStorageImpl();
+  return is_lent(storage) || is_mapped(storage) || is_kept_by_its_maker(traits, tensor, returned);
 }
 
 bool needs_gradient(const at::Tensor& tensor) {
@@ -249,6 +267,8 @@ Recorder::~Recorder() {
   check_mode();
   current_recorder = outer_;
 }
+
+Recorder* Recorder::installed() noexcept { return current_recorder; }
 
 Recorder* Recorder::current() noexcept {
   const bool is_left =
@@ -506,16 +526,33 @@ void Recorder::copy_lent_parameters(Draft& draft, const torch::jit::Stack& stack
   for (std::size_t i = 0; i < draft.traits.writes.size(); ++i) {
     if (draft.traits.writes[i] != 0 || !stack[first + i].isTensor()) continue;
     const at::Tensor& tensor = stack[first + i].toTensor();
-    if (!tensor.defined() || !tensor.requires_grad() || tensor.nbytes() > kSmallParameterBytes) {
-      continue;
-    }
+    if (!tensor.defined() || !tensor.requires_grad() || !can_be_copied(tensor)) continue;
     const auto* storage = tensor.storage().unsafeGetStorageImpl();
     const ValueId known = tape_->find(storage);
     const bool may_vanish = known < 0 ? is_lent(*storage) : tape_->may_vanish(known);
     if (!may_vanish) continue;
     draft.is_constant = draft.is_constant && !needs_gradient(tensor);
-    draft.copies.emplace_back(static_cast<std::int16_t>(i), record_copy(tensor, draft.op.keys));
+    draft.copies.emplace_back(static_cast<std::int16_t>(i), copy_of(tensor, draft.op.keys));
   }
+}
+
+/// The copy of a parameter in lent memory: one for all ops that read it while it contains the same.
+at::Tensor Recorder::copy_of(const at::Tensor& parameter, c10::DispatchKeySet keys) {
+  const Geometry geometry(parameter);
+  for (const LentCopy& known : lent_copies_) {
+    if (known.address != parameter.const_data_ptr() || !known.geometry.shows_like(geometry)) {
+      continue;
+    }
+    const at::Tensor copy = known.geometry.over(tape_->values()[known.copy].storage);
+    // Nothing tells of writes to lent memory.
+    const bool is_current =
+        parameter.is_cpu() &&
+        std::memcmp(copy.const_data_ptr(), parameter.const_data_ptr(), parameter.nbytes()) == 0;
+    if (is_current) return copy;
+  }
+  const at::Tensor copy = record_copy(parameter, keys);
+  lent_copies_.push_back({parameter.const_data_ptr(), Geometry(copy), tape_->read(copy)});
+  return copy;
 }
 
 at::Tensor Recorder::record_copy(const at::Tensor& tensor, c10::DispatchKeySet keys) {
@@ -620,7 +657,8 @@ void Recorder::read_tensor(Draft& draft, const at::Tensor& tensor, std::int16_t 
   }
   draft.writes_external |= written && external;
   draft.is_constant = draft.is_constant && !needs_gradient(tensor);
-  draft.reads_lent_memory |= tape_->may_vanish(read.value);
+  draft.reads_lent_memory |=
+      tape_->may_vanish(read.value) || tape_->is_kept_by_its_maker(read.value);
 }
 
 void Recorder::guard_externals(Draft& draft) {
@@ -781,13 +819,13 @@ void Recorder::call(Draft& draft, torch::jit::Stack* stack) {
 
 void Recorder::find_results(Draft& draft, const torch::jit::Stack& stack) {
   const std::size_t count = draft.op.handle.schema().returns().size();
+  const auto returned = torch::jit::last(stack, count);
   for (std::size_t i = 0; i < count; ++i) {
-    const c10::IValue& returned = stack[stack.size() - count + i];
     const auto output = static_cast<std::int16_t>(i);
-    const bool is_direct = returned.isTensor() || returned.isTensorList();
-    for_each_tensor(returned, [&](const at::Tensor& tensor, std::int32_t element) {
+    const bool is_direct = returned[i].isTensor() || returned[i].isTensorList();
+    for_each_tensor(returned[i], [&](const at::Tensor& tensor, std::int32_t element) {
       if (!is_direct) draft.op.replayable = false;
-      find_result(draft, tensor, output, element);
+      find_result(draft, tensor, output, element, returned);
     });
   }
   if (!draft.returns_more) return;
@@ -797,7 +835,7 @@ void Recorder::find_results(Draft& draft, const torch::jit::Stack& stack) {
 }
 
 void Recorder::find_result(Draft& draft, const at::Tensor& tensor, std::int16_t output,
-                           std::int32_t element) {
+                           std::int32_t element, c10::ArrayRef<c10::IValue> returned) {
   if (!is_plain(tensor)) {
     draft.returns_more = true;
     return;
@@ -810,8 +848,7 @@ void Recorder::find_result(Draft& draft, const at::Tensor& tensor, std::int16_t 
   const auto producer = static_cast<OpId>(tape_->ops().size());
   const ValueId id = draft.traits.factory ? tape_->add_factory_value(tensor, producer)
                                           : tape_->add_value(tensor, producer);
-  if (is_lent(*tensor.storage().unsafeGetStorageImpl()) ||
-      is_kept_by_its_maker(draft.traits, tensor)) {
+  if (is_left_to_others(draft.traits, tensor, returned)) {
     tape_->set_borrowed(id);
     draft.op.replayable = false;
   }

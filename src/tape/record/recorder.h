@@ -52,6 +52,8 @@ class Recorder {
 
   /// The recorder of this thread; null if there is none, or if it is left.
   static Recorder* current() noexcept;
+  /// The same, left or not.
+  static Recorder* installed() noexcept;
 
   [[nodiscard]] const std::shared_ptr<Tape>& tape() const { return tape_; }
   [[nodiscard]] const Advice& advice() const { return advice_; }
@@ -109,6 +111,7 @@ class Recorder {
   void guard_externals(Draft& draft);
   void look_at_statistics(Draft& draft, const torch::jit::Stack& stack);
   void copy_lent_parameters(Draft& draft, const torch::jit::Stack& stack);
+  at::Tensor copy_of(const at::Tensor& parameter, c10::DispatchKeySet keys);
   at::Tensor record_copy(const at::Tensor& tensor, c10::DispatchKeySet keys);
   void read_arguments(Draft& draft, const torch::jit::Stack& stack);
   void read_argument(Draft& draft, std::int16_t position, const c10::IValue& argument);
@@ -126,18 +129,26 @@ class Recorder {
   void call(Draft& draft, torch::jit::Stack* stack);
   void find_results(Draft& draft, const torch::jit::Stack& stack);
   void find_result(Draft& draft, const at::Tensor& tensor, std::int16_t output,
-                   std::int32_t element);
+                   std::int32_t element, c10::ArrayRef<c10::IValue> returned);
   void find_written(Draft& draft);
   void judge(ValueId value);
   void end(Draft& draft, const torch::jit::Stack* stack);
   std::optional<Part> part_of(Draft& draft, c10::ArrayRef<c10::IValue> returned);
   void finish(Op op);
 
+  /// What is read instead of a parameter in lent memory.
+  struct LentCopy {
+    const void* address;  ///< of the parameter
+    Geometry geometry;    ///< of both, but for where they begin
+    ValueId copy;
+  };
+
   std::shared_ptr<Tape> tape_;
   Advice advice_;
   Diverged diverged_;
   std::shared_ptr<const DispatchState> dispatch_state_;  // of the last call
   std::vector<std::uint64_t> sequence_;
+  std::vector<LentCopy> lent_copies_;
   std::uint64_t hash_ = 0;
   bool takes_apart_ = false;
   bool keeps_saved_ = false;

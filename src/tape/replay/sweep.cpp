@@ -363,18 +363,22 @@ void Sweep::settle(const Op& op, const Stack& returns) {
       tensor =
           result.element < 0 ? returned.toTensor() : returned.toTensorList().get(result.element);
       if (result.packed) tensor = packed(op, tensor);
-      storage = own_storage(op, tensor);
+      storage = own_storage(op, tensor, returns);
     }
     look_at(op, result.value, storage, tensor);
     settle_value(op, i, std::move(storage));
   }
 }
 
-/// What replays write onto must be theirs alone. `returned` is one of two owners of its tensor.
-c10::Storage Sweep::own_storage(const Op& op, const at::Tensor& returned) {
-  c10::Storage storage = returned.storage();
+/// What replays write onto must be theirs alone. Of `tensor` itself, the stack `returned` and
+/// the caller are owners.
+c10::Storage Sweep::own_storage(const Op& op, const at::Tensor& tensor, const Stack& returned) {
+  c10::Storage storage = tensor.storage();
   const bool may_be_kept = traits_of(op.handle).foreign && !op.packed_form;
-  const bool is_shared = may_be_kept && (returned.use_count() > 2 || storage.use_count() > 2);
+  const bool is_shared =
+      may_be_kept &&
+      (tensor.use_count() > 2 ||
+       storage.use_count() > 1 + num_owners_in(returned, *storage.unsafeGetStorageImpl()));
   if (!is_shared && !is_lent(*storage.unsafeGetStorageImpl())) return storage;
   const StreamScope stream(op.stream);
   return clone(storage);

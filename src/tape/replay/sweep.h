@@ -71,7 +71,7 @@ class Sweep {
   [[nodiscard]] c10::Storage input_storage(const Op& op, const Read& read);
   [[nodiscard]] c10::Storage input_from_tape(const Op& op, const Read& read);
   [[nodiscard]] c10::Storage written_storage(const Op& op, const Read& read);
-  static c10::Storage own_storage(const Op& op, const at::Tensor& returned);
+  static c10::Storage own_storage(const Op& op, const at::Tensor& tensor, const Stack& returned);
   static at::Tensor packed(const Op& op, const at::Tensor& output);
   void settle_value(const Op& op, std::size_t position, c10::Storage storage);
   void keep_result(ValueId id, c10::Storage storage);
