@@ -30,8 +30,15 @@ void ProfileSchedule::missed(std::uint64_t signature) {
   } else if (known.times <= 3) {
     single_.insert(step_ + distance);
   } else if (std::has_single_bit(static_cast<std::uint64_t>(known.times))) {
+    if (step_ >= all_until_) sought_.clear();
+    sought_.insert(signature);
     all_until_ = std::max(all_until_, step_ + std::min(2 * distance, kLongestWhile));
   }
+}
+
+void ProfileSchedule::profiled(std::uint64_t signature) {
+  missed_.erase(signature);
+  if (sought_.erase(signature) > 0 && sought_.empty()) all_until_ = step_;
 }
 
 }  // namespace gradrecomp::inline GRADRECOMP_NAMESPACE

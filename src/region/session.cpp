@@ -3,7 +3,6 @@
 #include <c10/util/Exception.h>
 
 #include <algorithm>
-#include <bit>
 #include <stdexcept>
 #include <utility>
 
@@ -16,8 +15,7 @@ namespace gradrecomp::inline GRADRECOMP_NAMESPACE {
 namespace {
 
 constexpr std::int64_t kManyUnplanned = 20;
-constexpr std::size_t kMostOrders = 4096;
-constexpr int kMostWeight = 8;
+constexpr std::size_t kMostSignatures = 4096;
 // A device may be short of memory for good.
 constexpr int kMostShortProfiles = 3;
 // Measurements outlive plans, so that sequences which come in turn are profiled once.
@@ -199,24 +197,11 @@ void Session::gave_up(std::int64_t number, bool profiled) {
   note_report(number, {.profiled = profiled, .reason = "it was given up before it was closed"});
 }
 
-// A region may run several sequences in turn, of which one begins like another.
-std::uint64_t Session::context() const { return std::rotl(signature_before_, 1) ^ last_signature_; }
-
 Session::Known Session::expected() const {
-  const auto next = next_.find(context());
-  if (next == next_.end()) return nullptr;
-  const auto known =
-      std::ranges::find(sequences_, next->second.signature, &KnownSequence::signature);
+  const auto next = order_.next();
+  if (!next) return nullptr;
+  const auto known = std::ranges::find(sequences_, *next, &KnownSequence::signature);
   return known == sequences_.end() ? nullptr : *known;
-}
-
-void Session::note_order(std::uint64_t signature) {
-  if (next_.size() == kMostOrders) next_.clear();
-  Next& next = next_[context()];
-  next.weight =
-      next.signature == signature ? std::min(next.weight + 1, kMostWeight) : next.weight - 1;
-  if (next.weight < 0) next = {signature, 0};
-  signature_before_ = std::exchange(last_signature_, signature);
 }
 
 void Session::closed(std::int64_t number, StepReport step, const Sequence& sequence) {
@@ -225,7 +210,7 @@ void Session::closed(std::int64_t number, StepReport step, const Sequence& seque
     step.reason = "it ran no operator";
     return note_report(number, std::move(step));
   }
-  note_order(sequence.back());
+  order_.came(sequence.back());
   const Known known = find(sequence);
   if (step.followed_plan) {
     schedule_.followed();
@@ -358,7 +343,7 @@ void Session::settle_unplannable(const Sequence& sequence, std::vector<std::uint
 void Session::never_asked(const Sequence& sequence, std::vector<std::uint8_t> kept) {
   const std::lock_guard lock(mutex_);
   if (sequence.empty() || asked_.contains(sequence.back()) || find(sequence)) return;
-  if (never_asked_.size() == kMostOrders) never_asked_.clear();
+  if (never_asked_.size() == kMostSignatures) never_asked_.clear();
   if (++never_asked_[sequence.back()] < 2) return;
   auto known =
       safe_sequence(sequence, std::move(kept), "no backward pass has asked it for anything");
@@ -369,7 +354,7 @@ void Session::never_asked(const Sequence& sequence, std::vector<std::uint8_t> ke
 void Session::asked(const Sequence& sequence) {
   const std::lock_guard lock(mutex_);
   if (sequence.empty()) return;
-  if (asked_.size() == kMostOrders) asked_.clear();
+  if (asked_.size() == kMostSignatures) asked_.clear();
   asked_.insert(sequence.back());
   const Known known = find(sequence);
   if (!known || !known->is_provisional) return;

@@ -16,6 +16,7 @@
 #include "gradrecomp/region.h"
 #include "profile/step_log.h"
 #include "region/profile_schedule.h"
+#include "region/sequence_order.h"
 #include "tape/record/recorder.h"
 
 namespace gradrecomp::inline GRADRECOMP_NAMESPACE {
@@ -117,7 +118,6 @@ class Session {
   [[nodiscard]] bool due_for_verification() const;
   [[nodiscard]] Known find(const Sequence& sequence) const;
   [[nodiscard]] Known expected() const;
-  [[nodiscard]] std::uint64_t context() const;
   [[nodiscard]] tape::Advice advice_of(const KnownSequence& known) const;
   void begin_report(StepReport report);
   void note_report(std::int64_t number, StepReport step);
@@ -126,7 +126,6 @@ class Session {
   void remember(Known known);
   void forget_plans();
   void plan_for(KnownSequence& known);
-  void note_order(std::uint64_t signature);
   void warn_if_never_planned(const StepReport& step);
   [[nodiscard]] bool adds_nothing(const Known& before, const Profiled& profiled,
                                   const plan::Graph& graph) const;
@@ -142,16 +141,9 @@ class Session {
   Known active_;
   ProfileSchedule schedule_;
   std::vector<std::function<void()>> at_next_step_;
-  /// What mostly comes after two signatures.
-  struct Next {
-    std::uint64_t signature = 0;
-    int weight = 0;
-  };
-  std::unordered_map<std::uint64_t, Next> next_;
+  SequenceOrder order_;
   std::unordered_map<std::uint64_t, int> never_asked_;  // times, by signature
   std::unordered_set<std::uint64_t> asked_;             // signatures
-  std::uint64_t last_signature_ = 0;
-  std::uint64_t signature_before_ = 0;
   bool looks_at_modes_ = false;
   std::int64_t num_steps_ = 0;
   std::int64_t last_number_ = 0;  // of steps and of what just ran

@@ -2,6 +2,8 @@
 
 #include <c10/util/flat_hash_map.h>
 
+#include <vector>
+
 #include "tape/print.h"
 #include "tape/tape.h"
 
@@ -19,6 +21,9 @@ namespace gradrecomp::tape {
 // - What replays will read and somebody else still holds is printed when it is first read or, for
 //   what the recorder did not know to matter then, when the tape is sealed. It is compared by each
 //   replay that reads it.
+// - Of what a small view shows, the blocks that it touches are compared and no others, or a loop
+// over
+//   the slices of a large tensor would read all of it for each.
 // - What a handle is on is never compared. Plain training would read the same memory.
 //
 // Memory of devices is not looked at: factories' results there are sources.
@@ -26,29 +31,31 @@ namespace gradrecomp::tape {
 /// What is known of the contents of values.
 class Contents {
  public:
-  void print(ValueId value, const c10::Storage& storage, const Geometry& geometry, Look look) {
-    known_[value] = {Print(storage, geometry, look)};
-  }
+  void print(ValueId value, const c10::Storage& storage, const Geometry& geometry, Look look);
+  /// Prints `value`, which is `before` after a write to some bytes of it.
+  void print_written(ValueId value, ValueId before, const c10::Storage& storage,
+                     const Geometry& written);
   /// Whether no write to any part of `value` would go unseen.
   [[nodiscard]] bool knows_whole(ValueId value) const { return known_.at(value).print.is_whole(); }
   [[nodiscard]] bool fits(ValueId value, const c10::Storage& storage) const {
     return known_.at(value).print.fits(storage);
   }
-  /// The same, at the first look in a replay sweep. Between two, the program may write: backward
-  /// runs its hooks and its own nodes.
-  [[nodiscard]] bool fits_in_sweep(ValueId value, const c10::Storage& storage, std::int32_t sweep) {
-    Known& known = known_.at(value);
-    if (known.last_sweep != sweep) known.fits = known.print.fits(storage);
-    known.last_sweep = sweep;
-    return known.fits;
-  }
+  /// The same of what a tensor shows.
+  [[nodiscard]] bool fits(ValueId value, const c10::Storage& storage, const Geometry& shown) const;
+  /// The same, but what has been found to fit in a replay sweep is not looked at again in it.
+  /// Between two, the program may write: backward runs its hooks and its own nodes.
+  [[nodiscard]] bool fits_in_sweep(ValueId value, const c10::Storage& storage,
+                                   const Geometry& shown, std::int32_t sweep);
+  [[nodiscard]] bool fits_in_sweep(ValueId value, const c10::Storage& storage, std::int32_t sweep);
 
  private:
   struct Known {
     Print print;
-    std::int32_t last_sweep = 0;  ///< that looked at it; the first is 1
-    bool fits = true;
+    std::vector<std::int32_t> last_sweeps;  ///< in which each block was found to fit; 0: in none
   };
+  static bool fits_in_sweep(Known& known, Print::Blocks blocks, const c10::Storage& storage,
+                            std::int32_t sweep);
+
   ska::flat_hash_map<ValueId, Known> known_;
 };
 

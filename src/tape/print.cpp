@@ -11,8 +11,8 @@ namespace {
 using Word = std::uint64_t;
 
 constexpr std::int64_t kWordBytes = sizeof(Word);
-constexpr std::int64_t kMostWordsASample = 512;  // a page of 4 KiB
-constexpr std::int64_t kFewestWordsASample = 16;
+constexpr std::int64_t kMostWordsAWindow = 512;  // a page of 4 KiB
+constexpr std::int64_t kFewestWordsAWindow = 16;
 constexpr Word kFactor = 0x9e3779b97f4a7c15u;
 
 // Each step is a bijection, so that no single word can change unseen.
@@ -50,12 +50,12 @@ Word hash_of_all(const char* bytes, std::int64_t num_words) {
   return hash;
 }
 
-/// A step from column to column that meets each of `num_columns` before it repeats one.
-std::int64_t stride_through(std::int64_t num_columns) {
+/// A step from word to word that meets each of `count` before it repeats one.
+std::int64_t stride_through(std::int64_t count) {
   constexpr double kGoldenRatio = 0.6180339887498949;
   auto stride = std::max<std::int64_t>(
-      1, static_cast<std::int64_t>(static_cast<double>(num_columns) * kGoldenRatio));
-  while (std::gcd(stride, num_columns) != 1) ++stride;
+      1, static_cast<std::int64_t>(static_cast<double>(count) * kGoldenRatio));
+  while (std::gcd(stride, count) != 1) ++stride;
   return stride;
 }
 
@@ -66,33 +66,7 @@ std::int64_t irregular(std::int64_t position, std::int64_t count) {
   return static_cast<std::int64_t>(mixed % static_cast<Word>(count));
 }
 
-/// Goes down the rows and, from row to row, through the columns. Rows need not end where words do.
-/// Of narrow rows, of which not all can be met, one of each few is: not always the same of them, as
-/// writes come at regular distances.
-Word hash_of_samples(const char* bytes, std::int64_t num_bytes, std::int64_t row_bytes) {
-  const std::int64_t num_words = num_bytes / kWordBytes;
-  const std::int64_t num_rows = num_bytes / row_bytes;
-  const std::int64_t num_columns = (row_bytes + kWordBytes - 1) / kWordBytes;
-  const std::int64_t stride = stride_through(num_columns);
-  const std::int64_t count =
-      std::clamp(std::max(num_rows, num_columns), num_words / kMostWordsASample,
-                 num_words / kFewestWordsASample);
-  // Fewer rows than samples are gone through again.
-  const std::int64_t rows_a_sample = std::max<std::int64_t>(1, num_rows / count);
-  Word hash = 0;
-  std::int64_t column = 0;
-  std::int64_t row = 0;
-  for (std::int64_t i = 0; i < count; ++i) {
-    const std::int64_t met = (row + irregular(i, rows_a_sample)) % num_rows;
-    const std::int64_t byte = met * row_bytes + column * kWordBytes;
-    Word word = 0;
-    std::memcpy(&word, bytes + std::min(byte, num_bytes - kWordBytes), kWordBytes);
-    hash = step(hash, word);
-    column = (column + stride) % num_columns;
-    row = (row + rows_a_sample) % num_rows;
-  }
-  return hash;
-}
+std::int64_t parts_of(std::int64_t whole, std::int64_t part) { return (whole + part - 1) / part; }
 
 /// Length of the runs of neighbours in memory that are a row of the tensor.
 std::int64_t row_bytes_of(const Geometry& geometry) {
@@ -115,20 +89,79 @@ Print::Print(const c10::Storage& storage, const Geometry& geometry, Look look)
     constexpr std::int64_t kFlatRowBytes = 1024;  // of memory that has no rows of its own
     const std::int64_t row_bytes = row_bytes_of(geometry);
     const bool is_flat = row_bytes < kWordBytes || row_bytes > num_bytes_ / 2;
-    row_bytes_ = is_flat ? kFlatRowBytes : row_bytes;
+    lay_out_samples(is_flat ? kFlatRowBytes : row_bytes);
   }
-  hash_ = read(storage);
+  if (num_bytes_ == 0) return;
+  // What is over belongs to the last.
+  hashes_.resize(static_cast<std::size_t>(std::max<std::int64_t>(1, num_bytes_ / block_bytes_)));
+  renew(storage, all());
 }
 
-bool Print::fits(const c10::Storage& storage) const {
-  return static_cast<std::int64_t>(storage.nbytes()) == num_bytes_ && read(storage) == hash_;
+// Of narrow rows not all can be met, but one of each few is. Through the windows of wide rows
+// samples go on from row to row, so that, where there are as many rows, they meet each column.
+void Print::lay_out_samples(std::int64_t row_bytes) {
+  row_bytes_ = row_bytes;
+  const std::int64_t row_words = parts_of(row_bytes, kWordBytes);
+  const std::int64_t num_rows = parts_of(num_bytes_, row_bytes);
+  const std::int64_t most_words =
+      std::clamp(std::min(row_words, num_rows), kFewestWordsAWindow, kMostWordsAWindow);
+  rows_a_sample_ = parts_of(kFewestWordsAWindow, row_words);
+  window_words_ = parts_of(row_words, parts_of(row_words, most_words));
+  stride_ = stride_through(window_words_);
+  const std::int64_t sample_bytes = rows_a_sample_ * row_bytes;
+  block_bytes_ = parts_of(kSmallBytes, sample_bytes) * sample_bytes;
 }
 
-std::uint64_t Print::read(const c10::Storage& storage) const {
-  if (num_bytes_ == 0) return 0;
+bool Print::fits(const c10::Storage& storage) const { return fits(storage, all()); }
+
+bool Print::fits(const c10::Storage& storage, Blocks blocks) const {
+  if (static_cast<std::int64_t>(storage.nbytes()) != num_bytes_) return false;
+  for (std::int64_t block = blocks.begin; block < blocks.end; ++block) {
+    if (read(storage, block) != hashes_[static_cast<std::size_t>(block)]) return false;
+  }
+  return true;
+}
+
+void Print::renew(const c10::Storage& storage, Blocks blocks) {
+  for (std::int64_t block = blocks.begin; block < blocks.end; ++block) {
+    hashes_[static_cast<std::size_t>(block)] = read(storage, block);
+  }
+}
+
+Print::Blocks Print::blocks_of(Extent extent) const {
+  if (extent.begin == extent.end || hashes_.empty()) return {};
+  const std::int64_t count = all().end;
+  return {std::min(extent.begin / block_bytes_, count - 1),
+          std::min(parts_of(extent.end, block_bytes_), count)};
+}
+
+std::uint64_t Print::read(const c10::Storage& storage, std::int64_t block) const {
   const auto* bytes = static_cast<const char*>(storage.data());
-  if (row_bytes_ > 0) return hash_of_samples(bytes, num_bytes_, row_bytes_);
-  return step(hash_of_all(bytes, num_bytes_ / kWordBytes), tail_of(bytes, num_bytes_));
+  const std::int64_t begin = block * block_bytes_;
+  const std::int64_t end = block + 1 == all().end ? num_bytes_ : begin + block_bytes_;
+  if (row_bytes_ > 0) return hash_of_samples(bytes, {begin, end});
+  return step(hash_of_all(bytes + begin, (end - begin) / kWordBytes),
+              tail_of(bytes + begin, end - begin));
+}
+
+/// Rows need not end where words do, nor storages where rows do. Of narrow ones it is not always
+/// the same that is met, as writes come at regular distances.
+std::uint64_t Print::hash_of_samples(const char* bytes, Extent rows) const {
+  const std::int64_t last_word = num_bytes_ - kWordBytes;
+  const std::int64_t sample_bytes = rows_a_sample_ * row_bytes_;
+  Word hash = 0;
+  for (std::int64_t first = rows.begin; first < rows.end; first += sample_bytes) {
+    const std::int64_t sample = first / sample_bytes;
+    const std::int64_t row = first + irregular(sample, rows_a_sample_) * row_bytes_;
+    const std::int64_t offset = sample % window_words_ * stride_ % window_words_ * kWordBytes;
+    for (std::int64_t window = 0; window < row_bytes_; window += window_words_ * kWordBytes) {
+      const std::int64_t in_row = std::min(window + offset, row_bytes_ - kWordBytes);
+      Word word = 0;
+      std::memcpy(&word, bytes + std::min(row + in_row, last_word), kWordBytes);
+      hash = step(hash, word);
+    }
+  }
+  return hash;
 }
 
 }  // namespace gradrecomp::tape

@@ -168,6 +168,14 @@ void Tape::print(ValueId id, const Geometry& geometry, Guard guard) {
   values_[id].has_print = true;
 }
 
+void Tape::print_written(ValueId id, ValueId before, const Geometry& written) {
+  const auto storage = live_storage(id);
+  if (!storage) return;
+  contents_->print_written(id, before, storage, written);
+  values_[before].has_print = false;
+  values_[id].has_print = true;
+}
+
 void Tape::print_source(ValueId id, const Geometry& geometry) {
   const Value& value = values_[id];
   const bool matters = value.hold == Hold::source && !value.has_print;
@@ -183,21 +191,33 @@ bool Tape::is_unknown(ValueId id) const {
   return can_look && !value.has_print && !abandoned(id);
 }
 
-bool Tape::was_written_unseen(ValueId id, bool writing) {
-  Value& value = values_[id];
-  bool written = false;
-  if (value.version_counter.enabled()) {
-    const std::uint32_t version = version_of(value);
-    const auto due = static_cast<std::uint32_t>(value.num_due_bumps + (writing ? 1 : 0));
-    written = version > value.seen_version + due;
-    value.seen_version = version;
-    value.num_due_bumps = 0;
-  }
+bool Tape::was_written_unseen(ValueId id, const at::Tensor& shown, bool bumped) {
+  const Value& value = values_[id];
+  const bool has_grown = has_new_version(id, bumped);
   if (value.uninitialized && !value.must_keep) return false;  // nobody has relied on it yet
-  if (!value.has_print) return written;
-  if (written) return !is_as_printed(id);
+  if (!value.has_print) return has_grown;
+  if (has_grown) return !is_as_printed(id);
+  const auto storage = live_storage(id);
+  return storage && !contents_->fits(id, storage, Geometry(shown));
+}
+
+bool Tape::was_written_unseen(ValueId id, bool bumped) {
+  const Value& value = values_[id];
+  const bool has_grown = has_new_version(id, bumped);
+  if (!value.has_print) return has_grown;
+  if (has_grown) return !is_as_printed(id);
   const auto storage = live_storage(id);
   return storage && !contents_->fits(id, storage);
+}
+
+/// Whether its version counter has grown since the last look, beyond what was expected.
+bool Tape::has_new_version(ValueId id, bool bumped) {
+  Value& value = values_[id];
+  if (!value.version_counter.enabled()) return false;
+  const std::uint32_t version = version_of(value);
+  const auto due = static_cast<std::uint32_t>(value.num_due_bumps + (bumped ? 1 : 0));
+  value.num_due_bumps = 0;
+  return version > std::exchange(value.seen_version, version) + due;
 }
 
 // Functions of the program tell autograd of writes that have been recorded, too.
@@ -261,10 +281,17 @@ bool Tape::is_made_blindly(const Value& value) const {
   return value.producer >= 0 && std::ranges::any_of(ops_[value.producer].reads, &Read::blind);
 }
 
+bool Tape::is_read_from(ValueId id) const {
+  const Value& value = values_[id];
+  const bool is_source =
+      value.hold == Hold::source || (value.hold == Hold::kept && is_made_blindly(value));
+  return is_source && value.num_reads > 0 && !value.lost;
+}
+
 void Tape::snapshot_before_write(ValueId id) {
   Value& value = values_[id];
   if (value.hold == Hold::kept && is_made_blindly(value)) make_source(id);
-  if (value.hold != Hold::source || value.num_reads == 0 || value.lost) return;
+  if (!is_read_from(id)) return;
   const OwnWork own_work;
   const StreamScope stream(stream_of_maker(id));
   value.storage = Sweep::clone(value.storage);
@@ -461,6 +488,7 @@ void Tape::part_with_lent(ValueId id) {
   Value& value = values_[id];
   if (value.num_wanted == 0 || !value.storage) return;
   if (torch::autograd::get_current_graph_task_id() < 0) return lose(id);
+  if (value.has_print && !contents_->fits(id, value.storage)) return lose(id);
   const OwnWork own_work;
   try {
     const StreamScope stream(stream_of_maker(id));
@@ -540,13 +568,16 @@ void Tape::check_unmodified(ValueId id, const Op& reader) const {
 }
 
 // Before a replay reads a value that it did not make.
-void Tape::check_content(ValueId id, const Op& reader) {
-  const Value& value = values_[id];
+void Tape::check_content(const Read& read, const Op& reader) {
+  const Value& value = values_[read.value];
   const bool shared = value.hold == Hold::source || value.hold == Hold::kept;
   if (!value.has_print || !shared || value.snapshot || guard_ == Guard::off) return;
+  // What is written goes on with all that it contains.
+  const bool fits = read.written ? contents_->fits_in_sweep(read.value, value.storage, num_sweeps_)
+                                 : contents_->fits_in_sweep(read.value, value.storage,
+                                                            read.geometry, num_sweeps_);
   TORCH_CHECK(
-      contents_->fits_in_sweep(id, value.storage, num_sweeps_), "GradRecomp: an input of ",
-      reader.handle.schema().name(), " of ", value.bytes,
+      fits, "GradRecomp: an input of ", reader.handle.schema().name(), " of ", value.bytes,
       " bytes was written to since the forward pass, without a word to its version counter (by a "
       "raw pointer, x.data(), or a refilled buffer), but a replay needs what it was. Write to it "
       "after backward, give the region a clone of it, or keep what ",

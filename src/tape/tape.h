@@ -128,11 +128,15 @@ class Tape : public std::enable_shared_from_this<Tape> {
   void print(ValueId value, const Geometry& geometry, Guard guard);
   /// Notes what a source contains now, unless that is known or does not matter.
   void print_source(ValueId value, const Geometry& geometry);
+  /// Prints `value`, which is `before` after a write through that geometry.
+  void print_written(ValueId value, ValueId before, const Geometry& written);
   /// Whether nobody knows what `value` contains, though the guard could.
   [[nodiscard]] bool is_unknown(ValueId value) const;
-  /// Whether `value` has been written unseen since the last look; `writing`: the caller is about
-  /// to.
-  [[nodiscard]] bool was_written_unseen(ValueId value, bool writing);
+  /// Whether what `shown` shows of `value` has been written unseen since the last look.
+  /// `bumped`: its version counter has grown on account of a write that is yet to come.
+  [[nodiscard]] bool was_written_unseen(ValueId value, const at::Tensor& shown, bool bumped);
+  /// The same of all that it contains.
+  [[nodiscard]] bool was_written_unseen(ValueId value, bool bumped);
   /// Notes that the version counter of `value` is about to grow, or has.
   void expect_bump(ValueId value) { ++values_[value].num_due_bumps; }
   /// Notes that what `value` contained is gone: ops that read it cannot be replayed, unless it
@@ -169,7 +173,9 @@ class Tape : public std::enable_shared_from_this<Tape> {
   OpId add_op(Op op);
   /// Makes `value` the result of another op than the one it was added with.
   void give_to(ValueId value, OpId producer) { values_[value].producer = producer; }
-  /// Holds a clone of `value`, if it is a source that recorded ops read, before it is overwritten.
+  /// Whether `value` is a source that recorded ops read, so that its content must outlast a write.
+  [[nodiscard]] bool is_read_from(ValueId value) const;
+  /// Holds a clone of `value` if it is_read_from(), before it is overwritten.
   void snapshot_before_write(ValueId value);
   /// Makes `value` one that the tape must hold because it cannot make it again.
   void make_source(ValueId value);
@@ -271,11 +277,12 @@ class Tape : public std::enable_shared_from_this<Tape> {
   /// Whether the op that made it read blindly, so that it cannot be made again.
   [[nodiscard]] bool is_made_blindly(const Value& value) const;
   void print_what_replays_read();
-  void check_content(ValueId id, const Op& reader);
+  void check_content(const Read& read, const Op& reader);
   void look_for_stale(ValueId id);
   void let_go_of_unused();
   void part_with_lent(ValueId id);
   void note_early_backward();
+  bool has_new_version(ValueId id, bool bumped);
   [[nodiscard]] bool is_as_printed(ValueId id) const;
   void forget_copy(ValueId id);
   void forget_copy_if_written(ValueId id);

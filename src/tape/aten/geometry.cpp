@@ -25,6 +25,16 @@ bool Geometry::fills(std::int64_t storage_bytes) const {
   return is_dense_ && storage_offset_ == 0 && bytes == storage_bytes;
 }
 
+Extent Geometry::extent() const {
+  const auto item_bytes = static_cast<std::int64_t>(dtype_.itemsize());
+  std::int64_t last = storage_offset_;
+  for (std::size_t i = 0; i < sizes().size(); ++i) {
+    if (sizes()[i] == 0) return {};
+    last += (sizes()[i] - 1) * strides()[i];
+  }
+  return {storage_offset_ * item_bytes, (last + 1) * item_bytes};
+}
+
 at::Tensor Geometry::over(c10::Storage storage) const {
   auto tensor = at::detail::make_tensor<c10::TensorImpl>(std::move(storage), keys_, dtype_);
   auto* impl = tensor.unsafeGetTensorImpl();

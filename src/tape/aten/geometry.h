@@ -8,6 +8,12 @@
 
 namespace gradrecomp::tape {
 
+/// Bytes of a storage from `begin` up to `end`.
+struct Extent {
+  std::int64_t begin = 0;
+  std::int64_t end = 0;
+};
+
 /// Everything of a tensor but its storage: how to read a value through one argument.
 ///
 /// Memory: holds no storage and no autograd metadata, so a tape cannot keep a graph alive.
@@ -25,6 +31,8 @@ class Geometry {
   [[nodiscard]] bool shows_like(const Geometry& other) const;
   /// Whether it shows each element of a storage of so many bytes, once, in whatever order.
   [[nodiscard]] bool fills(std::int64_t storage_bytes) const;
+  /// The bytes of the storage from the first that it shows to the last.
+  [[nodiscard]] Extent extent() const;
   /// The kind of device.
   [[nodiscard]] c10::BackendComponent backend() const { return keys_.highestBackendKey(); }
   [[nodiscard]] bool is_on_cpu() const { return backend() == c10::BackendComponent::CPUBit; }

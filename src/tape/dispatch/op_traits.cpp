@@ -160,16 +160,8 @@ class Departures final : public c10::OpRegistrationListener {
   void onOperatorDeregistered(const c10::OperatorHandle& /*op*/) override { ++num_departures; }
 };
 
-void watch_departures() {
-  // Of the process: programs that end take operators away, too.
-  [[maybe_unused]] static const auto* watched = new c10::RegistrationHandleRAII(
-      c10::Dispatcher::singleton().addRegistrationListener(std::make_unique<Departures>()));
-}
-
 class TraitsTable {
  public:
-  TraitsTable() { watch_departures(); }
-
   const OpTraits& of(const c10::OperatorHandle& op) {
     if (const auto now = num_departures.load(std::memory_order_acquire); now != seen_departures_) {
       seen_departures_ = now;
@@ -197,6 +189,9 @@ class TraitsTable {
 /// its main thread is gone.
 class TraitsTables {
  public:
+  TraitsTables()
+      : watched_(
+            c10::Dispatcher::singleton().addRegistrationListener(std::make_unique<Departures>())) {}
   TraitsTable* take() {
     const std::lock_guard lock(mutex_);
     if (free_.empty()) return all_.emplace_back(std::make_unique<TraitsTable>()).get();
@@ -210,6 +205,7 @@ class TraitsTables {
   }
 
  private:
+  c10::RegistrationHandleRAII watched_;
   std::mutex mutex_;
   std::vector<std::unique_ptr<TraitsTable>> all_;
   std::vector<TraitsTable*> free_;

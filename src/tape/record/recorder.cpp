@@ -294,7 +294,7 @@ std::vector<ReplayTimes> Recorder::close_window(bool verify) {
 }
 
 ValueId Recorder::save(const at::Tensor& tensor) {
-  look_for_unseen_write(tensor, false);
+  look_for_unseen_write(tensor, false, false);
   const ValueId id = tape_->add_handle(tensor);
   const Value& saved = tape_->values()[id];
   // Backward reads what it has become by then, which cannot be compared once the program lets go.
@@ -379,16 +379,21 @@ void Recorder::take_in_results(const c10::OperatorHandle& op, c10::DispatchKeySe
 void Recorder::look_for_unseen_writes(const OpTraits& traits, const torch::jit::Stack& stack) {
   const std::size_t first = stack.size() - traits.writes.size();
   for (std::size_t i = 0; i < traits.writes.size(); ++i) {
-    const bool writing = traits.writes[i] != 0;
+    const bool writes = traits.writes[i] != 0;
     for_each_tensor(stack[first + i], [&](const at::Tensor& tensor, std::int32_t) {
-      look_for_unseen_write(tensor, writing && traits.bumps_before);
+      look_for_unseen_write(tensor, writes, writes && traits.bumps_before);
     });
   }
 }
 
-void Recorder::look_for_unseen_write(const at::Tensor& tensor, bool writing) {
+// What is copied before it is overwritten is copied whole.
+void Recorder::look_for_unseen_write(const at::Tensor& tensor, bool writes, bool bumped) {
   const ValueId known = tape_->find(tensor.storage().unsafeGetStorageImpl());
-  if (known >= 0 && tape_->was_written_unseen(known, writing)) trust_as_it_is(tensor, known);
+  if (known < 0) return;
+  const bool copies_whole = writes && tape_->is_read_from(known);
+  const bool is_written = copies_whole ? tape_->was_written_unseen(known, bumped)
+                                       : tape_->was_written_unseen(known, tensor, bumped);
+  if (is_written) trust_as_it_is(tensor, known);
 }
 
 void Recorder::trust_as_it_is(const at::Tensor& tensor, ValueId value) {
@@ -539,16 +544,18 @@ void Recorder::copy_lent_parameters(Draft& draft, const torch::jit::Stack& stack
 /// The copy of a parameter in lent memory: one for all ops that read it while it contains the same.
 at::Tensor Recorder::copy_of(const at::Tensor& parameter, c10::DispatchKeySet keys) {
   const Geometry geometry(parameter);
-  for (const LentCopy& known : lent_copies_) {
-    if (known.address != parameter.const_data_ptr() || !known.geometry.shows_like(geometry)) {
-      continue;
-    }
-    const at::Tensor copy = known.geometry.over(tape_->values()[known.copy].storage);
-    // Nothing tells of writes to lent memory.
+  const auto is_of_parameter = [&](const LentCopy& known) {
+    return known.address == parameter.const_data_ptr() && known.geometry.shows_like(geometry);
+  };
+  // Nothing tells of writes to lent memory, and that of devices cannot be compared at once.
+  if (!parameter.is_cpu()) return record_copy(parameter, keys);
+  const auto known = std::ranges::find_if(lent_copies_, is_of_parameter);
+  if (known != lent_copies_.end()) {
+    const at::Tensor copy = known->geometry.over(tape_->values()[known->copy].storage);
     const bool is_current =
-        parameter.is_cpu() &&
         std::memcmp(copy.const_data_ptr(), parameter.const_data_ptr(), parameter.nbytes()) == 0;
     if (is_current) return copy;
+    lent_copies_.erase(known);
   }
   const at::Tensor copy = record_copy(parameter, keys);
   lent_copies_.push_back({parameter.const_data_ptr(), Geometry(copy), tape_->read(copy)});
@@ -891,7 +898,7 @@ void Recorder::find_written(Draft& draft) {
       tape_->set_uninitialized(id);
     } else if (was_printed && !draft.traits.resizes &&
                (draft.is_constant || is_never_differentiated(read.geometry.scalar_type()))) {
-      tape_->print(id, read.geometry, Guard::whole);
+      tape_->print_written(id, read.value, read.geometry);
     } else if (fills_alone && draft.is_constant) {
       print_result(draft, id, read.geometry);
     }

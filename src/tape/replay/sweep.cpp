@@ -327,7 +327,7 @@ c10::Storage Sweep::input_from_tape(const Op& op, const Read& read) {
               " bytes of which nobody knows what they contained. GradRecomp bug, please report.");
   if (!read.scratch) {  // else any content will do
     tape_.check_unmodified(read.value, op);
-    tape_.check_content(read.value, op);
+    tape_.check_content(read, op);
   }
   auto storage = tape_.live_storage(read.value);
   TORCH_CHECK(storage && static_cast<std::int64_t>(storage.nbytes()) == bytes,
