@@ -6,8 +6,8 @@
 #include "gradrecomp/plan/make_plan.h"
 #include "gradrecomp/plan/policies.h"
 #include "gradrecomp/plan/simulate.h"
-#include "support/model_graphs.h"
-#include "support/skip_graphs.h"
+#include "support/plan/model_graphs.h"
+#include "support/plan/skip_graphs.h"
 
 // Times of the planner on steps of models as formulas give them, without Torch. For a recorded step
 // of the real models run `gradrecomp plan`, which prints its planning time too.

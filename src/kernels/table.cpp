@@ -3,7 +3,7 @@
 #include <array>
 #include <atomic>
 
-#include "cpu.h"
+#include "kernels/cpu/cpu.h"
 
 namespace gradrecomp::kernels {
 namespace {

@@ -1,26 +1,10 @@
 #include "tape/contents.h"
 
-#include <utility>
-
 namespace gradrecomp::tape {
 
 void Contents::print(ValueId value, const c10::Storage& storage, const Geometry& geometry,
                      Look look) {
   known_[value] = {Print(storage, geometry, look), {}};
-}
-
-// What the rest of it contains has not been looked at again, so that a write there is still seen.
-void Contents::print_written(ValueId value, ValueId before, const c10::Storage& storage,
-                             const Geometry& written) {
-  Print& print = known_.at(before).print;
-  const bool is_same_memory = print.num_bytes() == static_cast<std::int64_t>(storage.nbytes());
-  if (!print.is_whole() || !is_same_memory) {
-    return this->print(value, storage, written, Look::whole);
-  }
-  print.renew(storage, print.blocks_of(written.extent()));
-  Print renewed = std::move(print);
-  known_.erase(before);
-  known_[value] = {std::move(renewed), {}};
 }
 
 bool Contents::fits(ValueId value, const c10::Storage& storage, const Geometry& shown) const {
@@ -41,6 +25,7 @@ bool Contents::fits_in_sweep(ValueId value, const c10::Storage& storage, std::in
 
 bool Contents::fits_in_sweep(Known& known, Print::Blocks blocks, const c10::Storage& storage,
                              std::int32_t sweep) {
+  if (!known.print.is_of_size(storage)) return false;
   known.last_sweeps.resize(static_cast<std::size_t>(known.print.all().end));
   for (std::int64_t block = blocks.begin; block < blocks.end; ++block) {
     std::int32_t& last_sweep = known.last_sweeps[static_cast<std::size_t>(block)];

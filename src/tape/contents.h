@@ -32,9 +32,6 @@ namespace gradrecomp::tape {
 class Contents {
  public:
   void print(ValueId value, const c10::Storage& storage, const Geometry& geometry, Look look);
-  /// Prints `value`, which is `before` after a write to some bytes of it.
-  void print_written(ValueId value, ValueId before, const c10::Storage& storage,
-                     const Geometry& written);
   /// Whether no write to any part of `value` would go unseen.
   [[nodiscard]] bool knows_whole(ValueId value) const { return known_.at(value).print.is_whole(); }
   [[nodiscard]] bool fits(ValueId value, const c10::Storage& storage) const {

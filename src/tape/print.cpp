@@ -94,7 +94,9 @@ Print::Print(const c10::Storage& storage, const Geometry& geometry, Look look)
   if (num_bytes_ == 0) return;
   // What is over belongs to the last.
   hashes_.resize(static_cast<std::size_t>(std::max<std::int64_t>(1, num_bytes_ / block_bytes_)));
-  renew(storage, all());
+  for (std::int64_t block = 0; block < all().end; ++block) {
+    hashes_[static_cast<std::size_t>(block)] = read(storage, block);
+  }
 }
 
 // Of narrow rows not all can be met, but one of each few is. Through the windows of wide rows
@@ -115,17 +117,11 @@ void Print::lay_out_samples(std::int64_t row_bytes) {
 bool Print::fits(const c10::Storage& storage) const { return fits(storage, all()); }
 
 bool Print::fits(const c10::Storage& storage, Blocks blocks) const {
-  if (static_cast<std::int64_t>(storage.nbytes()) != num_bytes_) return false;
+  if (!is_of_size(storage)) return false;
   for (std::int64_t block = blocks.begin; block < blocks.end; ++block) {
     if (read(storage, block) != hashes_[static_cast<std::size_t>(block)]) return false;
   }
   return true;
-}
-
-void Print::renew(const c10::Storage& storage, Blocks blocks) {
-  for (std::int64_t block = blocks.begin; block < blocks.end; ++block) {
-    hashes_[static_cast<std::size_t>(block)] = read(storage, block);
-  }
 }
 
 Print::Blocks Print::blocks_of(Extent extent) const {

@@ -37,11 +37,10 @@ class Print {
   [[nodiscard]] bool fits(const c10::Storage& storage) const;
   /// The same of some blocks alone.
   [[nodiscard]] bool fits(const c10::Storage& storage, Blocks blocks) const;
-  /// Takes what some blocks contain now for what they contain.
-  void renew(const c10::Storage& storage, Blocks blocks);
-
+  [[nodiscard]] bool is_of_size(const c10::Storage& storage) const {
+    return static_cast<std::int64_t>(storage.nbytes()) == num_bytes_;
+  }
   [[nodiscard]] bool is_whole() const { return row_bytes_ == 0; }
-  [[nodiscard]] std::int64_t num_bytes() const { return num_bytes_; }
   [[nodiscard]] Blocks all() const { return {0, static_cast<std::int64_t>(hashes_.size())}; }
   /// Those that tell of a write to these bytes.
   [[nodiscard]] Blocks blocks_of(Extent extent) const;

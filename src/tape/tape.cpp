@@ -12,6 +12,7 @@
 #include "tape/aten/polite_lock.h"
 #include "tape/aten/stream_scope.h"
 #include "tape/contents.h"
+#include "tape/dispatch/op_traits.h"
 #include "tape/host_memory/host_copy.h"
 #include "tape/observer.h"
 #include "tape/replay/replay_thread.h"
@@ -168,14 +169,6 @@ void Tape::print(ValueId id, const Geometry& geometry, Guard guard) {
   values_[id].has_print = true;
 }
 
-void Tape::print_written(ValueId id, ValueId before, const Geometry& written) {
-  const auto storage = live_storage(id);
-  if (!storage) return;
-  contents_->print_written(id, before, storage, written);
-  values_[before].has_print = false;
-  values_[id].has_print = true;
-}
-
 void Tape::print_source(ValueId id, const Geometry& geometry) {
   const Value& value = values_[id];
   const bool matters = value.hold == Hold::source && !value.has_print;
@@ -194,7 +187,7 @@ bool Tape::is_unknown(ValueId id) const {
 bool Tape::was_written_unseen(ValueId id, const at::Tensor& shown, bool bumped) {
   const Value& value = values_[id];
   const bool has_grown = has_new_version(id, bumped);
-  if (value.uninitialized && !value.must_keep) return false;  // nobody has relied on it yet
+  if (value.uninitialized && !value.must_keep) return false;
   if (!value.has_print) return has_grown;
   if (has_grown) return !is_as_printed(id);
   const auto storage = live_storage(id);
@@ -204,6 +197,7 @@ bool Tape::was_written_unseen(ValueId id, const at::Tensor& shown, bool bumped) 
 bool Tape::was_written_unseen(ValueId id, bool bumped) {
   const Value& value = values_[id];
   const bool has_grown = has_new_version(id, bumped);
+  if (value.uninitialized && !value.must_keep) return false;  // nobody has relied on it yet
   if (!value.has_print) return has_grown;
   if (has_grown) return !is_as_printed(id);
   const auto storage = live_storage(id);
@@ -281,17 +275,10 @@ bool Tape::is_made_blindly(const Value& value) const {
   return value.producer >= 0 && std::ranges::any_of(ops_[value.producer].reads, &Read::blind);
 }
 
-bool Tape::is_read_from(ValueId id) const {
-  const Value& value = values_[id];
-  const bool is_source =
-      value.hold == Hold::source || (value.hold == Hold::kept && is_made_blindly(value));
-  return is_source && value.num_reads > 0 && !value.lost;
-}
-
 void Tape::snapshot_before_write(ValueId id) {
   Value& value = values_[id];
   if (value.hold == Hold::kept && is_made_blindly(value)) make_source(id);
-  if (!is_read_from(id)) return;
+  if (value.hold != Hold::source || value.num_reads == 0 || value.lost) return;
   const OwnWork own_work;
   const StreamScope stream(stream_of_maker(id));
   value.storage = Sweep::clone(value.storage);
@@ -573,9 +560,10 @@ void Tape::check_content(const Read& read, const Op& reader) {
   const bool shared = value.hold == Hold::source || value.hold == Hold::kept;
   if (!value.has_print || !shared || value.snapshot || guard_ == Guard::off) return;
   // What is written goes on with all that it contains.
-  const bool fits = read.written ? contents_->fits_in_sweep(read.value, value.storage, num_sweeps_)
-                                 : contents_->fits_in_sweep(read.value, value.storage,
-                                                            read.geometry, num_sweeps_);
+  const bool reads_whole = read.written || traits_of(reader.handle).reads_beyond;
+  const bool fits =
+      reads_whole ? contents_->fits_in_sweep(read.value, value.storage, num_sweeps_)
+                  : contents_->fits_in_sweep(read.value, value.storage, read.geometry, num_sweeps_);
   TORCH_CHECK(
       fits, "GradRecomp: an input of ", reader.handle.schema().name(), " of ", value.bytes,
       " bytes was written to since the forward pass, without a word to its version counter (by a "

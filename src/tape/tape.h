@@ -128,8 +128,6 @@ class Tape : public std::enable_shared_from_this<Tape> {
   void print(ValueId value, const Geometry& geometry, Guard guard);
   /// Notes what a source contains now, unless that is known or does not matter.
   void print_source(ValueId value, const Geometry& geometry);
-  /// Prints `value`, which is `before` after a write through that geometry.
-  void print_written(ValueId value, ValueId before, const Geometry& written);
   /// Whether nobody knows what `value` contains, though the guard could.
   [[nodiscard]] bool is_unknown(ValueId value) const;
   /// Whether what `shown` shows of `value` has been written unseen since the last look.
@@ -173,9 +171,7 @@ class Tape : public std::enable_shared_from_this<Tape> {
   OpId add_op(Op op);
   /// Makes `value` the result of another op than the one it was added with.
   void give_to(ValueId value, OpId producer) { values_[value].producer = producer; }
-  /// Whether `value` is a source that recorded ops read, so that its content must outlast a write.
-  [[nodiscard]] bool is_read_from(ValueId value) const;
-  /// Holds a clone of `value` if it is_read_from(), before it is overwritten.
+  /// Holds a clone of `value`, if it is a source that recorded ops read, before it is overwritten.
   void snapshot_before_write(ValueId value);
   /// Makes `value` one that the tape must hold because it cannot make it again.
   void make_source(ValueId value);

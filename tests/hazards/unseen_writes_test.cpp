@@ -521,60 +521,6 @@ TEST(UnversionedWrite, H3BetweenTwoReplaysOfOnePassIsAnError) {
   }
 }
 
-// The first pass gives back what autograd saved of the lent weight, which the second replays from.
-TEST(UnversionedWrite, H3ToLentMemoryBeforeThePassThatGivesItBackIsPlainsOrAnError) {
-  for (const bool is_written : {false, true}) {
-    const auto program = [=](const RunPart& run) {
-      std::vector<float> numbers(16 * 16, 0.25F);
-      const auto p = torch::randn({8, 16}).requires_grad_();
-      const auto q = torch::randn({16, 16}).requires_grad_();
-      Tensors all;
-      for (int step = 0; step < kNumSteps; ++step) {
-        const auto weight = torch::from_blob(numbers.data(), {16, 16});
-        at::Tensor first;
-        const auto second = run([&] {
-          first = p.sin().mm(weight).sum();
-          return (q * weight.exp()).sum();
-        });
-        if (is_written) std::ranges::fill(numbers, 0.5F + 0.1F * static_cast<float>(step));
-        first.backward();
-        second.backward();
-        all.push_back(std::exchange(p.mutable_grad(), at::Tensor()));
-        all.push_back(std::exchange(q.mutable_grad(), at::Tensor()));
-      }
-      return all;
-    };
-    expect_same_or_error_in_every_mode(program, "written to");
-  }
-}
-
-// Each look is at a part, but what a write would destroy is looked at whole before it is copied.
-TEST(UnversionedWrite, H3ToAnotherPartOfWhatIsWrittenInPlaceIsPlainsOrAnError) {
-  for (const bool is_region_made : {false, true}) {
-    SCOPED_TRACE(is_region_made);
-    const auto program = [=](const RunPart& run) {
-      auto parameter = (torch::randn({64}) * 0.3).requires_grad_();
-      Tensors all;
-      for (int step = 0; step < kNumSteps; ++step) {
-        const auto outer = torch::ones({1024, 64}) * (step + 1);
-        const auto y = run([&] {
-          auto table = is_region_made ? torch::ones({1024, 64}) : outer;
-          auto sum = (table[3].exp() * parameter).sum() + (table.exp() * parameter).sum();
-          std::fill_n(table[1000].data_ptr<float>(), 64, 7.0F);
-          table[5].fill_(2);
-          sum = sum + (table[1000].exp() * parameter).sum();
-          std::fill_n(table[900].data_ptr<float>(), 64, 5.0F);
-          return sum + (table[900].exp() * parameter).sum() + (table[5].exp() * parameter).sum();
-        });
-        y.backward();
-        all.push_back(std::exchange(parameter.mutable_grad(), at::Tensor()));
-      }
-      return all;
-    };
-    expect_same_or_error_in_every_mode(program, "written to");
-  }
-}
-
 TEST(RawWrite, H2OntoAMaskOrIndicesIsSeenThoughTheyHangOnParameters) {
   const auto x = torch::randn({8, 8});
   expect_same_in_every_mode([&](const RunPart& run) {

@@ -1,4 +1,4 @@
-#include "spans.h"
+#include "kernels/cpu/spans.h"
 
 #include <gtest/gtest.h>
 #include <torch/torch.h>

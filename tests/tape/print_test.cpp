@@ -91,19 +91,6 @@ TEST(PrintTest, SampledLookSeesEveryRowAndColumn) {
   }
 }
 
-TEST(PrintTest, RenewedBlocksFitWhatWasWritten) {
-  for (const auto& tensor : tensors()) {
-    if (tensor.dim() == 0) continue;
-    for (const Look look : kLooks) {
-      Print print = print_of(tensor, look);
-      const auto slice = tensor.narrow(0, tensor.size(0) / 3, tensor.size(0) / 2);
-      slice.fill_(3);
-      print.renew(tensor.storage(), print.blocks_of(Geometry(slice).extent()));
-      EXPECT_TRUE(print.fits(tensor.storage())) << tensor.sizes();
-    }
-  }
-}
-
 // Else a loop over the rows of a large tensor would look at all of it for each.
 TEST(PrintTest, RowsAreLookedAtInFewBlocks) {
   const auto tensor = torch::zeros({4096, 256});
@@ -134,17 +121,6 @@ TEST(ContentsTest, BlocksThatFitAreLookedAtOnceInASweepAndAgainInTheNext) {
   EXPECT_FALSE(fits(4000, 1));
   EXPECT_FALSE(fits(0, 2));
   EXPECT_FALSE(contents.fits_in_sweep(0, tensor.storage(), 2));
-}
-
-TEST(ContentsTest, AWriteThroughASmallViewLeavesOtherUnseenWritesSeen) {
-  const auto tensor = torch::zeros({4096, 256});
-  Contents contents;
-  contents.print(0, tensor.storage(), Geometry(tensor), Look::whole);
-  tensor[4000].fill_(1);  // unseen
-  tensor[0].fill_(1);
-  contents.print_written(1, 0, tensor.storage(), Geometry(tensor[0]));
-  EXPECT_TRUE(contents.fits(1, tensor.storage(), Geometry(tensor[0])));
-  EXPECT_FALSE(contents.fits(1, tensor.storage()));
 }
 
 }  // namespace

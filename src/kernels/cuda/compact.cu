@@ -1,6 +1,6 @@
+#include "kernels/arithmetic/pooling.h"
 #include "launch.h"
 #include "launch_kernel.cuh"
-#include "pooling.h"
 
 namespace gradrecomp::kernels::cuda {
 namespace {

@@ -1,8 +1,8 @@
 #pragma once
 
+#include "kernels/arithmetic/normalise.h"
 #include "launch.h"
 #include "launch_kernel.cuh"
-#include "normalise.h"
 #include "storage.cuh"
 
 // Two kernels serve both norms: memory runs through planes of one channel each, or through rows

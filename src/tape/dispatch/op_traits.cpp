@@ -49,6 +49,12 @@ constexpr std::string_view kUnseenWrite = "gradrecomp::unseen_write";
 
 constexpr std::string_view kWorkspaceWriter = "aten::mkldnn_rnn_layer_backward";
 
+// These take a view for a way to its storage. Of scatters, which copy what they change a part of,
+// only what the view shows counts, but they copy more.
+bool reads_beyond(std::string_view name) {
+  return name.starts_with("aten::as_strided") || name.ends_with("_scatter");
+}
+
 template <std::size_t n>
 bool contains(const std::array<std::string_view, n>& names, std::string_view name) {
   return std::find(names.begin(), names.end(), name) != names.end();
@@ -144,6 +150,7 @@ std::unique_ptr<const OpTraits> read_traits(const c10::OperatorHandle& op) {
   traits->bumps = !traits->foreign || op.hasKernelForDispatchKey(c10::DispatchKey::ADInplaceOrView);
   traits->bumps = traits->bumps && name != kWorkspaceWriter;
   traits->bumps_before = traits->foreign && traits->bumps;
+  traits->reads_beyond = traits->foreign || reads_beyond(name);
   traits->seeded = op.hasTag(at::Tag::nondeterministic_seeded);
   traits->replayable = !op.hasTag(at::Tag::nondeterministic_bitwise) && !is_collective(name) &&
                        !changes_storage && name != kUnseenWrite;

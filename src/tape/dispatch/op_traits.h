@@ -39,6 +39,7 @@ struct OpTraits {
   bool bumps = false;          ///< autograd's part of it makes versions of its targets grow
   bool bumps_before = false;   ///< maybe before the call, as operators written in Python do
   bool foreign = false;        ///< not LibTorch's own, so that its tags may say too little
+  bool reads_beyond = false;   ///< maybe more of a storage than its arguments show
   bool seeded = false;         ///< may draw from a random generator
   bool replayable = true;      ///< false: nondeterministic, collective, or it changes storages
 };

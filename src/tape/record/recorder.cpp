@@ -378,21 +378,24 @@ void Recorder::take_in_results(const c10::OperatorHandle& op, c10::DispatchKeySe
 // Factories' results may be filled by hand, and so may what an op made of constants.
 void Recorder::look_for_unseen_writes(const OpTraits& traits, const torch::jit::Stack& stack) {
   const std::size_t first = stack.size() - traits.writes.size();
+  const auto& statistics = traits.running_statistics;
   for (std::size_t i = 0; i < traits.writes.size(); ++i) {
-    const bool writes = traits.writes[i] != 0;
+    const bool is_declared = traits.writes[i] != 0;
+    const bool writes = is_declared || std::ranges::find(statistics, i) != statistics.end();
     for_each_tensor(stack[first + i], [&](const at::Tensor& tensor, std::int32_t) {
-      look_for_unseen_write(tensor, writes, writes && traits.bumps_before);
+      look_for_unseen_write(tensor, writes || traits.reads_beyond,
+                            is_declared && traits.bumps_before);
     });
   }
 }
 
-// What is copied before it is overwritten is copied whole.
-void Recorder::look_for_unseen_write(const at::Tensor& tensor, bool writes, bool bumped) {
+/// `whole`: looks at more than the tensor shows. What is written to may be copied before, whole.
+void Recorder::look_for_unseen_write(const at::Tensor& tensor, bool whole, bool bumped) {
   const ValueId known = tape_->find(tensor.storage().unsafeGetStorageImpl());
   if (known < 0) return;
-  const bool copies_whole = writes && tape_->is_read_from(known);
-  const bool is_written = copies_whole ? tape_->was_written_unseen(known, bumped)
-                                       : tape_->was_written_unseen(known, tensor, bumped);
+  const bool is_part_enough = tape_->values()[known].external && !whole;
+  const bool is_written = is_part_enough ? tape_->was_written_unseen(known, tensor, bumped)
+                                         : tape_->was_written_unseen(known, bumped);
   if (is_written) trust_as_it_is(tensor, known);
 }
 
@@ -898,7 +901,7 @@ void Recorder::find_written(Draft& draft) {
       tape_->set_uninitialized(id);
     } else if (was_printed && !draft.traits.resizes &&
                (draft.is_constant || is_never_differentiated(read.geometry.scalar_type()))) {
-      tape_->print_written(id, read.value, read.geometry);
+      tape_->print(id, read.geometry, Guard::whole);
     } else if (fills_alone && draft.is_constant) {
       print_result(draft, id, read.geometry);
     }

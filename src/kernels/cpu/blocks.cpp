@@ -1,0 +1,71 @@
+#include "kernels/cpu/blocks.h"
+
+#include <algorithm>
+
+namespace gradrecomp::kernels {
+
+// The buffers are left as they are: they are written before they are read.
+Block::Block(Dtype dtype, const void* x, void* y, std::int64_t first, std::int64_t size)
+    : dtype_(dtype), y_(y), first_(first), size_(size) {
+  if (dtype == Dtype::float32) {
+    input_ = static_cast<const float*>(x) + first;
+    values_ = static_cast<float*>(y) + first;
+  } else {
+    spans().load(dtype, static_cast<const std::uint16_t*>(x) + first, buffer_, size);
+    input_ = values_ = buffer_;
+  }
+}
+
+const float* Block::operand(const void* tensor) {
+  if (dtype_ == Dtype::float32) return static_cast<const float*>(tensor) + first_;
+  spans().load(dtype_, static_cast<const std::uint16_t*>(tensor) + first_, operand_buffer_, size_);
+  return operand_buffer_;
+}
+
+void Block::computed() {
+  filled_ = true;
+  rounded_ = dtype_ == Dtype::float32;
+}
+
+// Brings the values to where a step in place can work on them, rounded.
+void Block::settle() {
+  if (!filled_ && input_ != values_) std::copy_n(input_, size_, values_);
+  filled_ = true;
+  if (!rounded_) spans().round(dtype_, values_, size_);
+  rounded_ = true;
+}
+
+void Block::apply(const Step& step) {
+  // A first step that has an output of its own spares the copy of the input.
+  const bool binary = step.kind == StepKind::add || step.kind == StepKind::mul;
+  const bool first = binary && !filled_;
+  if (!first) settle();
+  const float* source = first ? input_ : values_;
+  switch (step.kind) {
+    case StepKind::relu:
+      return spans().relu(values_, size_);  // exact
+    case StepKind::add:
+      spans().add(source, operand(step.operand), values_, size_);
+      break;
+    case StepKind::mul:
+      spans().mul(source, operand(step.operand), values_, size_);
+      break;
+    case StepKind::add_scalar:
+      spans().add_scalar(values_, step.scalar, size_);
+      break;
+    case StepKind::mul_scalar:
+      spans().mul_scalar(values_, step.scalar, size_);
+      break;
+    case StepKind::mask:
+      spans().mask(values_, static_cast<const std::uint8_t*>(step.operand) + first_, size_);
+      return;  // exact: by 0 or 1
+  }
+  computed();
+}
+
+void Block::finish() {
+  if (dtype_ == Dtype::float32) return settle();
+  spans().store(dtype_, values_, static_cast<std::uint16_t*>(y_) + first_, size_);
+}
+
+}  // namespace gradrecomp::kernels

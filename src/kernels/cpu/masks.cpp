@@ -1,0 +1,60 @@
+#include <bit>
+#include <cstring>
+
+#include "gradrecomp/kernels/check.h"
+#include "kernels/cpu/cpu.h"
+#include "kernels/cpu/parallel_blocks.h"
+
+namespace gradrecomp::kernels::cpu {
+namespace {
+
+static_assert(std::endian::native == std::endian::little, "eight bools are read as one integer");
+static_assert(kBlock % 8 == 0, "a block begins at a whole byte of bits");
+
+// The product gathers bit 0 of each byte in the top byte, first byte lowest.
+std::uint8_t pack_eight(const std::uint8_t* mask) {
+  std::uint64_t bytes = 0;
+  std::memcpy(&bytes, mask, sizeof(bytes));
+  return static_cast<std::uint8_t>((bytes * 0x0102040810204080U) >> 56);
+}
+
+// Copies the bits to all bytes, leaves byte i only bit i, and makes a 1 of what is not 0.
+void unpack_eight(std::uint8_t bits, std::uint8_t* mask) {
+  std::uint64_t bytes = (bits * 0x0101010101010101U) & 0x8040201008040201U;
+  bytes = ((bytes + 0x7F7F7F7F7F7F7F7FU) >> 7) & 0x0101010101010101U;
+  std::memcpy(mask, &bytes, sizeof(bytes));
+}
+
+}  // namespace
+
+void pack_mask(const PackMask& args, Stream /*stream*/) {
+  check(args);
+  const auto* mask = static_cast<const std::uint8_t*>(args.mask);
+  auto* bits = static_cast<std::uint8_t*>(args.bits);
+  for_each_block(args.num_elements, [&](std::int64_t first, std::int64_t size) {
+    const std::int64_t last = first + size;
+    std::int64_t i = first;
+    for (; i + 8 <= last; i += 8) bits[i / 8] = pack_eight(mask + i);
+    if (i == last) return;
+    std::uint8_t rest[8] = {};
+    std::memcpy(rest, mask + i, static_cast<std::size_t>(last - i));
+    bits[i / 8] = pack_eight(rest);
+  });
+}
+
+void unpack_mask(const UnpackMask& args, Stream /*stream*/) {
+  check(args);
+  const auto* bits = static_cast<const std::uint8_t*>(args.bits);
+  auto* mask = static_cast<std::uint8_t*>(args.mask);
+  for_each_block(args.num_elements, [&](std::int64_t first, std::int64_t size) {
+    const std::int64_t last = first + size;
+    std::int64_t i = first;
+    for (; i + 8 <= last; i += 8) unpack_eight(bits[i / 8], mask + i);
+    if (i == last) return;
+    std::uint8_t rest[8];
+    unpack_eight(bits[i / 8], rest);
+    std::memcpy(mask + i, rest, static_cast<std::size_t>(last - i));
+  });
+}
+
+}  // namespace gradrecomp::kernels::cpu

@@ -1,0 +1,17 @@
+#include "kernels/cpu/parameters.h"
+
+#include "kernels/cpu/spans.h"
+
+namespace gradrecomp::kernels {
+
+Parameters::Parameters(const void* stored, Dtype dtype, std::int64_t size, float absent)
+    : data_(static_cast<const float*>(stored)) {
+  if (stored != nullptr && dtype == Dtype::float32) return;
+  copy_.assign(static_cast<std::size_t>(size), absent);
+  if (stored != nullptr) {
+    spans().load(dtype, static_cast<const std::uint16_t*>(stored), copy_.data(), size);
+  }
+  data_ = copy_.data();
+}
+
+}  // namespace gradrecomp::kernels

@@ -1,0 +1,143 @@
+// Conformance H2, H3: raw writes to one part of a memory of which ops read and write others.
+#include <gmock/gmock.h>
+#include <torch/torch.h>
+
+#include "gradrecomp/region.h"
+#include "support/messages.h"
+#include "support/modes.h"
+
+namespace gradrecomp::test {
+namespace {
+
+constexpr int kNumSteps = 4;
+constexpr std::int64_t kNumRows = 1024;  // in several of the blocks that the guard compares
+constexpr std::int64_t kFar = 1000;      // a row in another block than the first
+
+/// By hand, so that nobody sees it. All of a row, as samples see rows.
+void fill_row(const at::Tensor& table, std::int64_t row, float number) {
+  std::fill_n(table[row].data_ptr<float>(), table.size(1), number);
+}
+
+at::Tensor product(const at::Tensor& constant, const at::Tensor& parameter) {
+  return (constant.exp() * parameter).sum();
+}
+
+/// Steps of `body(parameter, table)`, where the table lies outside, and `after(table)`, which runs
+/// between forward and backward.
+HostileProgram steps_of(
+    const std::function<at::Tensor(const at::Tensor& p, const at::Tensor& table)>& body,
+    const std::function<void(const at::Tensor& table)>& after = {}) {
+  return [=](const RunPart& run) {
+    auto parameter = (torch::randn({64}) * 0.3).requires_grad_();
+    Tensors all;
+    for (int step = 0; step < kNumSteps; ++step) {
+      const auto table = torch::ones({kNumRows, 64}) * (step + 1) * 0.1;
+      const auto y = run([&] { return body(parameter, table); });
+      if (after) after(table);
+      y.backward();
+      all.push_back(std::exchange(parameter.mutable_grad(), at::Tensor()));
+    }
+    return all;
+  };
+}
+
+// The first pass gives back what autograd saved of the lent weight, which the second replays from.
+TEST(PartialWrite, H3ToLentMemoryBeforeThePassThatGivesItBackIsPlainsOrAnError) {
+  for (const bool is_written : {false, true}) {
+    const auto program = [=](const RunPart& run) {
+      std::vector<float> numbers(16 * 16, 0.25F);
+      const auto p = torch::randn({8, 16}).requires_grad_();
+      const auto q = torch::randn({16, 16}).requires_grad_();
+      Tensors all;
+      for (int step = 0; step < kNumSteps; ++step) {
+        const auto weight = torch::from_blob(numbers.data(), {16, 16});
+        at::Tensor first;
+        const auto second = run([&] {
+          first = p.sin().mm(weight).sum();
+          return (q * weight.exp()).sum();
+        });
+        if (is_written) std::ranges::fill(numbers, 0.5F + 0.1F * static_cast<float>(step));
+        first.backward();
+        second.backward();
+        all.push_back(std::exchange(p.mutable_grad(), at::Tensor()));
+        all.push_back(std::exchange(q.mutable_grad(), at::Tensor()));
+      }
+      return all;
+    };
+    expect_same_or_error_in_every_mode(program, "written to");
+  }
+}
+
+TEST(PartialWrite, H3ToAnotherPartOfWhatIsWrittenInPlaceIsPlainsOrAnError) {
+  for (const bool is_region_made : {false, true}) {
+    SCOPED_TRACE(is_region_made);
+    const auto program = steps_of([=](const at::Tensor& p, const at::Tensor& outer) {
+      auto table = is_region_made ? torch::ones({kNumRows, 64}) : outer;
+      auto sum = product(table[3], p) + product(table, p);
+      fill_row(table, kFar, 2);
+      table[5].fill_(2);
+      sum = sum + product(table[kFar], p);
+      fill_row(table, 900, 0.5);
+      return sum + product(table[900], p) + product(table[5], p);
+    });
+    expect_same_or_error_in_every_mode(program, "written to");
+  }
+}
+
+TEST(PartialWrite, H2BeforeAnOpFillsAnotherPartIsSeen) {
+  for (const bool by_factory : {true, false}) {
+    for (const bool is_constant : {true, false}) {
+      SCOPED_TRACE(std::to_string(by_factory) + std::to_string(is_constant));
+      expect_same_in_every_mode(steps_of([=](const at::Tensor& p, const at::Tensor& outer) {
+        auto table = by_factory ? torch::zeros({kNumRows, 64}) : outer.mul(2);
+        fill_row(table, kFar, 2);
+        if (is_constant) {
+          table[0].fill_(1);
+        } else {
+          table[0].copy_(p * 2);
+        }
+        return product(table, p);
+      }));
+    }
+  }
+}
+
+TEST(PartialWrite, H3BeforeANormalisationUpdatesAnotherPartIsPlainsOrAnError) {
+  const auto program = steps_of([](const at::Tensor& p, const at::Tensor& table) {
+    const auto read = product(table[kFar], p);
+    fill_row(table, kFar, 2);
+    const auto x = torch::linspace(0, 1, 16 * 64).view({16, 64}) * p;
+    return read + at::batch_norm(x, {}, {}, table[0], table[1], true, 0.1, 1e-5, true).tanh().sum();
+  });
+  expect_same_or_error_in_every_mode(program, "written to");
+}
+
+TEST(PartialWrite, H3ToWhatAnOpReadsBeyondItsArgumentIsPlainsOrAnError) {
+  const auto body = [](const at::Tensor& p, const at::Tensor& table) {
+    return product(at::as_strided_copy(table[0], {64}, {1}, kFar * 64), p);
+  };
+  const auto after = [](const at::Tensor& table) { fill_row(table, kFar, 2); };
+  expect_same_or_error_in_every_mode(steps_of(body, after), "written to");
+}
+
+TEST(PartialWrite, H2ToAPartThatAutogradHasSavedIsSeenWhenAnotherIsRead) {
+  expect_same_in_every_mode(steps_of([](const at::Tensor& p, const at::Tensor&) {
+    const auto table = torch::ones({kNumRows, 64});
+    const auto saved = (table * p).sum();
+    fill_row(table, kFar, 2);
+    return saved + product(table[5], p);
+  }));
+}
+
+TEST(PartialWrite, H3BetweenReadsOfTwoPartsOfAnInputIsPlainsOrAnError) {
+  const auto program = steps_of([](const at::Tensor& p, const at::Tensor& table) {
+    const auto first = product(table[0], p);
+    fill_row(table, 0, 2);
+    const auto second = product(table[kFar], p);
+    return first + second + product(table[0], p);
+  });
+  expect_same_or_error_in_every_mode(program, "written to");
+}
+
+}  // namespace
+}  // namespace gradrecomp::test
