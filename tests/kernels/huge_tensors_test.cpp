@@ -3,7 +3,7 @@
 
 #include <array>
 
-#include "cuda/launch.h"
+#include "kernels/cuda/launch.h"
 #include "cuda_twins.h"
 #include "emulated_device.h"
 
