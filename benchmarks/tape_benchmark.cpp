@@ -59,7 +59,7 @@ void replay(benchmark::State& state) {
     }
     tape->seal();
     state.ResumeTiming();
-    benchmark::DoNotOptimize(tape->materialize(kOps - 1));
+    benchmark::DoNotOptimize(Replayer(*tape).materialize(kOps - 1));
     state.PauseTiming();
     y = at::Tensor();
     state.ResumeTiming();

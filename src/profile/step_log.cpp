@@ -311,7 +311,7 @@ void StepLog::backward_begins(const Tape& tape) {
   last_mark_ = Clock::now();
   backward_on_stream_.begin = stream_clock_->now();
   replays_on_stream_.clear();
-  replay_seconds_before_backward_ = tape.replay_seconds();
+  replay_seconds_before_backward_ = tape.counts().replay_seconds;
 }
 
 void StepLog::backward_ends(const Tape& tape) {
@@ -330,9 +330,9 @@ bool StepLog::has_stream_times() const { return is_on_device_ && backward_on_str
 void StepLog::time_pass(const Tape& tape) {
   add_backward_time();
   last_mark_ = Clock::time_point();
-  backward_seconds_ -= tape.replay_seconds() - replay_seconds_before_backward_;
+  backward_seconds_ -= tape.counts().replay_seconds - replay_seconds_before_backward_;
   backward_seconds_ = std::max(backward_seconds_, 0.0);
-  replay_seconds_before_backward_ = tape.replay_seconds();
+  replay_seconds_before_backward_ = tape.counts().replay_seconds;
   backward_on_stream_.end = stream_clock_->now_after(backward_on_stream_.begin);
   if (!has_stream_times()) return;
   backward_seconds_on_streams_ += seconds_on_stream(backward_on_stream_);

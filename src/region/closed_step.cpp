@@ -4,6 +4,8 @@
 
 #include <utility>
 
+#include "tape/replay/replayer.h"
+
 namespace gradrecomp::inline GRADRECOMP_NAMESPACE {
 namespace {
 constexpr int kMostPasses = 4;  // a profile is of
@@ -39,7 +41,7 @@ void ClosedStep::backward_begins(tape::Tape& tape) {
 void ClosedStep::backward_ends(tape::Tape& tape, int pass) {
   auto lock = tape.lock();
   passes_.erase(pass);
-  tape.drop_cached();
+  tape::Replayer(tape).drop_cached();
   if (!session_) return;
   session_->replayed(number_, tape);
   if (!log_) return;

@@ -274,11 +274,12 @@ tape::Advice Session::advice_of(const KnownSequence& known) const {
 void Session::replayed(std::int64_t number, const tape::Tape& tape) {
   const std::lock_guard lock(mutex_);
   if (number != reported_) return;
-  report_.num_replayed_ops = tape.num_replayed_ops();
-  report_.num_substituted_ops = tape.num_substituted_ops();
-  report_.replay_seconds = tape.replay_seconds();
-  report_.offloaded_bytes = tape.offloaded_bytes();
-  report_.unplanned_bytes = tape.unplanned_bytes();
+  const tape::Counts& counts = tape.counts();
+  report_.num_replayed_ops = counts.replayed_ops;
+  report_.num_substituted_ops = counts.substituted_ops;
+  report_.replay_seconds = counts.replay_seconds;
+  report_.offloaded_bytes = counts.offloaded_bytes;
+  report_.unplanned_bytes = counts.unplanned_bytes;
 }
 
 Session::Known Session::find(const Sequence& sequence) const {

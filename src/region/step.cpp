@@ -168,13 +168,13 @@ void Step::close() {
   tape_->seal();
   // Before the session is told, which may plan, and fail.
   if (!is_done && (log_ == nullptr || !sequence.empty())) {
-    tape_->at_backward(
+    tape_->backward().begins =
         [step = std::make_shared<ClosedStep>(session_, number_, log_, sequence, std::move(kept))](
-            tape::Tape& tape) { step->backward_begins(tape); });
+            tape::Tape& tape) { step->backward_begins(tape); };
   }
   if (session_) tell_session(sequence, planned);
   note_modes();
-  if (is_done && tape_->went_backward_early()) {
+  if (is_done && tape_->backward().went_early) {
     session_->settle_unplannable(sequence, std::move(kept), Session::kBackwardInside);
   } else if (is_done) {
     session_->settle(sequence, std::move(kept), "nothing in it is saved for backward");

@@ -71,4 +71,10 @@ struct Op {
   }
 };
 
+/// Measured for one op; 0 where that was not possible.
+struct ReplayTimes {
+  double seconds = 0;         ///< of its replay
+  double joined_seconds = 0;  ///< of its replay in the pass of the op right before it
+};
+
 }  // namespace gradrecomp::tape

@@ -355,7 +355,7 @@ TEST_F(Device, ProfilesGoOnWhereverMemoryOfVerificationEnds) {
     }
     {
       const FailingAllocation scope(failing);
-      EXPECT_NO_THROW(tape->verify(0, static_cast<tape::OpId>(tape->ops().size()), true));
+      EXPECT_NO_THROW(tape::verify(*tape, 0, static_cast<tape::OpId>(tape->ops().size()), true));
       failed = FailingAllocation::has_failed();
     }
     EXPECT_EQ(tape->verification_was_short(), failed) << "allocation " << failing;

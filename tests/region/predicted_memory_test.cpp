@@ -206,7 +206,7 @@ TEST_F(PredictedMemory, M1EveryKeptSubsetOfAChainRetainsItsBytesAndReplaysTheRes
     tape->seal();
     EXPECT_EQ(meter.growth_bytes(), (num_kept + 1) * kChainBytes) << "kept set " << kept;
     y.backward(torch::ones_like(y));
-    EXPECT_EQ(tape->num_replayed_ops(), kChainLength - 1 - num_kept) << "kept set " << kept;
+    EXPECT_EQ(tape->counts().replayed_ops, kChainLength - 1 - num_kept) << "kept set " << kept;
   }
 }
 

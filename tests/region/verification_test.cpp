@@ -276,7 +276,7 @@ TEST(Verification, GoesOnWhereverMemoryEnds) {
     int num_allocations = 0;
     {
       const ScarceMemory memory([&](std::size_t) { return ++num_allocations == failing; });
-      EXPECT_NO_THROW(tape->verify(0, static_cast<tape::OpId>(tape->ops().size()), true));
+      EXPECT_NO_THROW(tape::verify(*tape, 0, static_cast<tape::OpId>(tape->ops().size()), true));
     }
     failed = num_allocations >= failing;
     EXPECT_EQ(tape->verification_was_short(), failed);

@@ -143,7 +143,7 @@ TEST(Recorder, ListsOfTensorsAndUndefinedTensorsAreReplayed) {
   at::Tensor y;
   auto tape = record([&] { y = body(); });
   EXPECT_TRUE(same_bits(plain, torch::autograd::grad({y}, {x})[0]));
-  EXPECT_GT(tape->num_replayed_ops(), 0);
+  EXPECT_GT(tape->counts().replayed_ops, 0);
 }
 
 TEST(Recorder, TapeIsGoneWhenItsGraphIsGone) {
@@ -192,7 +192,7 @@ TEST(Recorder, ReplayCostIsThatOfWhatIsReplayed) {
   }
   tape->seal();
   y.sum().backward();
-  EXPECT_EQ(tape->num_replayed_ops(), 1);
+  EXPECT_EQ(tape->counts().replayed_ops, 1);
 }
 
 }  // namespace

@@ -49,7 +49,7 @@ std::int64_t num_replayed_ops() {
   }
   tape->seal();
   y.backward();
-  return tape->num_replayed_ops();
+  return tape->counts().replayed_ops;
 }
 
 class Takeover : public test::OwnProcess {};

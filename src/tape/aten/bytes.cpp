@@ -5,6 +5,7 @@
 #include <cstring>
 
 #include "tape/aten/geometry.h"
+#include "tape/aten/unseen.h"
 
 namespace gradrecomp::tape {
 namespace {
@@ -19,6 +20,14 @@ at::Tensor numbers_of(const c10::Storage& storage, at::ScalarType type, std::int
 
 at::Tensor as_bytes(const c10::Storage& storage) {
   return numbers_of(storage, at::kByte, 0, static_cast<std::int64_t>(storage.nbytes()));
+}
+
+c10::Storage clone(const c10::Storage& storage) {
+  const Unseen unseen;
+  const auto size = static_cast<std::int64_t>(storage.nbytes());
+  auto copy = at::empty({size}, at::TensorOptions().dtype(at::kByte).device(storage.device()));
+  if (size > 0) copy.copy_(as_bytes(storage));
+  return copy.storage();
 }
 
 bool fills_its_storage(const at::Tensor& tensor) {

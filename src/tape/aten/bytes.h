@@ -10,6 +10,9 @@ namespace gradrecomp::tape {
 /// A tensor over all bytes of `storage`.
 at::Tensor as_bytes(const c10::Storage& storage);
 
+/// A copy of the bytes of `storage` on its device, that neither autograd nor a recorder sees.
+c10::Storage clone(const c10::Storage& storage);
+
 /// Whether `tensor` shows each byte of its storage, once.
 bool fills_its_storage(const at::Tensor& tensor);
 

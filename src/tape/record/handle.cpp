@@ -6,11 +6,12 @@
 
 #include "tape/dispatch/plain_memory.h"
 #include "tape/record/recorder.h"
+#include "tape/replay/replayer.h"
 
 namespace gradrecomp::tape {
 
 Handle::~Handle() {
-  if (tape_) tape_->release_handle(value_);
+  if (tape_) Replayer(*tape_).release_handle(value_);
 }
 
 void Handle::call_pack_hook(const at::Tensor& tensor) {
@@ -38,19 +39,21 @@ at::Tensor Handle::call_unpack_hook() {
   if (!tape_) return untracked_;
   Recorder* recorder = Recorder::installed();
   if (recorder != nullptr && recorder->tape() == tape_) recorder->check_mode();
-  tape_->asked_by(torch::autograd::get_current_graph_task_id());
+  Replayer replayer(*tape_);
+  replayer.asked_by(torch::autograd::get_current_graph_task_id());
   at::Tensor unpacked = present_original();
   if (!unpacked.defined()) unpacked = rematerialize();
   share_version(unpacked);
-  tape_->hold_while_used(unpacked);
+  replayer.hold_while_used(unpacked);
   return unpacked;
 }
 
 at::Tensor Handle::rematerialize() const {
+  Replayer replayer(*tape_);
   try {
-    return geometry_.over(tape_->materialize(value_));
+    return geometry_.over(replayer.materialize(value_));
   } catch (c10::Error& error) {  // out of memory, more often than not
-    error.add_context(tape_->describe(value_));
+    error.add_context(replayer.describe(value_));
     throw;
   }
 }

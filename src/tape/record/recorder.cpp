@@ -25,6 +25,7 @@
 #include "tape/record/engine.h"
 #include "tape/record/interceptor.h"
 #include "tape/record/may_differ.h"
+#include "tape/replay/verification.h"
 #include "tape/substitutes/pointwise_step.h"
 #include "tape/substitutes/split_calls.h"
 
@@ -255,6 +256,7 @@ struct Recorder::Draft {
 
 Recorder::Recorder(std::shared_ptr<Tape> tape, Advice advice, Diverged diverged)
     : tape_(std::move(tape)),
+      writer_(*tape_),
       advice_(std::move(advice)),
       diverged_(std::move(diverged)),
       outer_(current_recorder),
@@ -285,8 +287,8 @@ std::vector<ReplayTimes> Recorder::close_window(bool verify) {
   const RecordingPause pause;
   std::vector<ReplayTimes> times;
   const auto last = static_cast<OpId>(tape_->ops().size());
-  if (verify) times = tape_->verify(window_first_op_, last, takes_apart_);
-  tape_->close_window(window_first_value_, keeps_saved_);
+  if (verify) times = tape::verify(*tape_, window_first_op_, last, takes_apart_);
+  writer_.close_window(window_first_value_, keeps_saved_);
   window_first_op_ = last;
   window_first_value_ = static_cast<ValueId>(tape_->values().size());
   window_bytes_ = 0;
@@ -295,14 +297,14 @@ std::vector<ReplayTimes> Recorder::close_window(bool verify) {
 
 ValueId Recorder::save(const at::Tensor& tensor) {
   look_for_unseen_write(tensor, false, false);
-  const ValueId id = tape_->add_handle(tensor);
+  const ValueId id = writer_.add_handle(tensor);
   const Value& saved = tape_->values()[id];
   // Backward reads what it has become by then, which cannot be compared once the program lets go.
   const bool by_factory =
       saved.producer >= 0 && saved.has_print && tape_->ops()[saved.producer].reads.empty();
   if (by_factory && saved.bytes <= Print::kSmallBytes) tape_->make_source(id);
   if (in_window_mode() && tape_->values()[id].hold == Hold::none) {
-    tape_->hold_in_window(id);
+    writer_.hold_in_window(id);
     window_bytes_ += tape_->values()[id].bytes;
   }
   return id;
@@ -315,7 +317,7 @@ void Recorder::record(const c10::OperatorHandle& op, c10::DispatchKeySet keys,
     mix_gradients(torch::jit::last(*stack, traits.writes.size()));
     const std::vector<ValueId> growing = values_to_grow(traits, *stack);
     op.redispatchBoxed(keys, stack);
-    for (const ValueId value : growing) tape_->expect_bump(value);
+    for (const ValueId value : growing) writer_.expect_bump(value);
     return;
   }
   if (before_op) before_op();
@@ -394,8 +396,8 @@ void Recorder::look_for_unseen_write(const at::Tensor& tensor, bool whole, bool 
   const ValueId known = tape_->find(tensor.storage().unsafeGetStorageImpl());
   if (known < 0) return;
   const bool is_part_enough = tape_->values()[known].external && !whole;
-  const bool is_written = is_part_enough ? tape_->was_written_unseen(known, tensor, bumped)
-                                         : tape_->was_written_unseen(known, bumped);
+  const bool is_written = is_part_enough ? writer_.was_written_unseen(known, tensor, bumped)
+                                         : writer_.was_written_unseen(known, bumped);
   if (is_written) trust_as_it_is(tensor, known);
 }
 
@@ -404,7 +406,7 @@ void Recorder::trust_as_it_is(const at::Tensor& tensor, ValueId value) {
   if (was_read) {
     tape_->lose(value);
     record_unseen_write(tensor);
-    value = tape_->read(tensor);
+    value = writer_.read(tensor);
   }
   tape_->make_source(value);
   tape_->print(value, Geometry(tensor), Guard::whole);
@@ -423,7 +425,7 @@ void Recorder::note_write(const at::Tensor& tensor) {
   // What stands in its memory may be the old content or the new one: some call this too late.
   tape_->lose(known);
   record_unseen_write(tensor);
-  tape_->expect_bump(tape_->read(tensor));
+  writer_.expect_bump(writer_.read(tensor));
 }
 
 /// Those whose version counters will have grown when a call that makes no content has returned.
@@ -561,7 +563,7 @@ at::Tensor Recorder::copy_of(const at::Tensor& parameter, c10::DispatchKeySet ke
     lent_copies_.erase(known);
   }
   const at::Tensor copy = record_copy(parameter, keys);
-  lent_copies_.push_back({parameter.const_data_ptr(), Geometry(copy), tape_->read(copy)});
+  lent_copies_.push_back({parameter.const_data_ptr(), Geometry(copy), writer_.read(copy)});
   return copy;
 }
 
@@ -572,7 +574,7 @@ at::Tensor Recorder::record_copy(const at::Tensor& tensor, c10::DispatchKeySet k
   const auto is_done = c10::make_scope_exit([this] { copies_ = false; });
   record(clone, keys, &stack);
   at::Tensor copy = stack.front().toTensor();
-  tape_->make_source(tape_->read(copy));
+  tape_->make_source(writer_.read(copy));
   return copy;
 }
 
@@ -652,7 +654,7 @@ void Recorder::read_tensor(Draft& draft, const at::Tensor& tensor, std::int16_t 
                         tape_->find(tensor.storage().unsafeGetStorageImpl()) < 0;
   const bool written = (traits.writes[argument] != 0 || updated) && !scratch;
   Read& read = draft.op.reads.emplace_back();
-  read.value = constant ? tape_->add_constant(tensor) : tape_->read(tensor);
+  read.value = constant ? writer_.add_constant(tensor) : writer_.read(tensor);
   read.argument = argument;
   read.element = element;
   read.written = written;
@@ -668,15 +670,15 @@ void Recorder::read_tensor(Draft& draft, const at::Tensor& tensor, std::int16_t 
   draft.writes_external |= written && external;
   draft.is_constant = draft.is_constant && !needs_gradient(tensor);
   draft.reads_lent_memory |=
-      tape_->may_vanish(read.value) || tape_->is_kept_by_its_maker(read.value);
+      tape_->may_vanish(read.value) || writer_.is_kept_by_its_maker(read.value);
 }
 
 void Recorder::guard_externals(Draft& draft) {
   for (Read& read : draft.op.reads) {
     if (read.written || read.scratch || !tape_->values()[read.value].external) continue;
     const bool guarded = guards(advice_, read.value);
-    if (guarded) tape_->print_source(read.value, read.geometry);
-    read.blind = !guarded && tape_->is_unknown(read.value);
+    if (guarded) writer_.print_source(read.value, read.geometry);
+    read.blind = !guarded && writer_.is_unknown(read.value);
   }
 }
 
@@ -763,7 +765,7 @@ void Recorder::leave_plan(std::size_t call) {
   window_first_op_ = static_cast<OpId>(tape_->ops().size());
   window_first_value_ = static_cast<ValueId>(tape_->values().size());
   if (!agree_so_far(left, advice_, *tape_)) {
-    tape_->close_window(0, keeps_saved_);
+    writer_.close_window(0, keeps_saved_);
     mixes_plans_ = true;
   }
 }
@@ -789,7 +791,7 @@ void Recorder::prepare_writes(Draft& draft) {
   if (draft.writes_external || draft.reads_lent_memory) draft.op.replayable = false;
   for (const Read& read : draft.op.reads) {
     if (!read.written) continue;
-    tape_->snapshot_before_write(read.value);
+    writer_.snapshot_before_write(read.value);
     const Value& value = tape_->values()[read.value];
     // An op that goes on from a content which cannot be made again cannot be replayed either.
     const bool reads_too = std::ranges::any_of(draft.op.reads, [&](const Read& other) {
@@ -803,7 +805,7 @@ void Recorder::prepare_writes(Draft& draft) {
   }
   // Counted after the snapshots: a write needs none on its own account.
   for (const Read& read : draft.op.reads) {
-    if (!read.scratch) tape_->count_read(read);
+    if (!read.scratch) writer_.count_read(read);
   }
 }
 
@@ -852,18 +854,18 @@ void Recorder::find_result(Draft& draft, const at::Tensor& tensor, std::int16_t 
   }
   if (const ValueId known = tape_->find(tensor.storage().unsafeGetStorageImpl()); known >= 0) {
     const bool is_declared = draft.op.handle.schema().returns()[output].alias_info() != nullptr;
-    if (!is_declared) tape_->watch(known, tensor);
+    if (!is_declared) writer_.watch(known, tensor);
     return;
   }
   const auto producer = static_cast<OpId>(tape_->ops().size());
-  const ValueId id = draft.traits.factory ? tape_->add_factory_value(tensor, producer)
-                                          : tape_->add_value(tensor, producer);
+  const ValueId id = draft.traits.factory ? writer_.add_factory_value(tensor, producer)
+                                          : writer_.add_value(tensor, producer);
   if (is_left_to_others(draft.traits, tensor, returned)) {
-    tape_->set_borrowed(id);
+    writer_.set_borrowed(id);
     draft.op.replayable = false;
   }
   if (draft.traits.uninitialized) {
-    tape_->set_uninitialized(id);
+    writer_.set_uninitialized(id);
   } else if (draft.is_constant || is_never_differentiated(tensor.scalar_type())) {
     print_result(draft, id, Geometry(tensor));
   }
@@ -875,7 +877,7 @@ void Recorder::find_result(Draft& draft, const at::Tensor& tensor, std::int16_t 
 void Recorder::print_result(const Draft& draft, ValueId value, const Geometry& geometry) {
   if (!draft.op.replayable) {
     tape_->make_source(value);
-    return tape_->print_source(value, geometry);
+    return writer_.print_source(value, geometry);
   }
   const bool by_factory = draft.op.reads.empty();
   if (by_factory && !geometry.is_on_cpu()) {
@@ -896,9 +898,9 @@ void Recorder::find_written(Draft& draft) {
     const bool fills_alone = draft.traits.fills && draft.op.reads.size() == 1;
     const bool was_printed = tape_->values()[read.value].has_print;  // a constant goes on as one
     const auto producer = static_cast<OpId>(tape_->ops().size());
-    const ValueId id = tape_->add_version(read.value, std::move(storage), producer, bumps);
+    const ValueId id = writer_.add_version(read.value, std::move(storage), producer, bumps);
     if (draft.traits.resizes && is_rubbish(tape_->values()[read.value])) {
-      tape_->set_uninitialized(id);
+      writer_.set_uninitialized(id);
     } else if (was_printed && !draft.traits.resizes &&
                (draft.is_constant || is_never_differentiated(read.geometry.scalar_type()))) {
       tape_->print(id, read.geometry, Guard::whole);
@@ -917,12 +919,12 @@ void Recorder::finish(Op recorded) {
   if (is_open && variants != nullptr && position < variants->size()) {
     recorded.variant = still_valid((*variants)[position], *tape_, recorded);
   }
-  const auto op = tape_->add_op(std::move(recorded));
+  const auto op = writer_.add_op(std::move(recorded));
   for (const Result& result : tape_->ops()[op].results) {
     if (!replayable) tape_->make_source(result.value);
     judge(result.value);
   }
-  tape_->leave_after(op);
+  writer_.leave_after(op);
 }
 
 void Recorder::judge(ValueId value) {
@@ -930,7 +932,7 @@ void Recorder::judge(ValueId value) {
     case kKeepAsSource:
       return tape_->make_source(value);
     case kKeep:
-      return tape_->keep_as_planned(value);
+      return writer_.keep_as_planned(value);
     default:
       return;
   }

@@ -8,7 +8,7 @@
 #include <memory>
 #include <vector>
 
-#include "tape/tape.h"
+#include "tape/record/tape_writer.h"
 
 namespace gradrecomp::tape {
 
@@ -144,6 +144,7 @@ class Recorder {
   };
 
   std::shared_ptr<Tape> tape_;
+  TapeWriter writer_;
   Advice advice_;
   Diverged diverged_;
   std::shared_ptr<const DispatchState> dispatch_state_;  // of the last call

@@ -12,9 +12,11 @@
 #include "tape/aten/stopwatch.h"
 #include "tape/aten/stream_scope.h"
 #include "tape/aten/unseen.h"
+#include "tape/contents.h"
 #include "tape/dispatch/op_traits.h"
 #include "tape/dispatch/shortage.h"
 #include "tape/observer.h"
+#include "tape/replay/lending.h"
 #include "tape/substitutes/packed_form.h"
 
 namespace gradrecomp::tape {
@@ -49,21 +51,13 @@ void wait_for_host_copies(const Op& op, const torch::jit::Stack& returned) {
 
 }  // namespace
 
-Sweep::Sweep(Tape& tape) : tape_(tape), number_(++tape.num_sweeps_) {}
+Sweep::Sweep(Tape& tape) : tape_(tape), number_(++tape.backward().num_sweeps) {}
 
 Sweep::~Sweep() {
   for (const ValueId id : visited_) {
-    tape_.values_[id].temporary = c10::Storage();
-    tape_.values_[id].num_uses = 0;
+    tape_.values()[id].temporary = c10::Storage();
+    tape_.values()[id].num_uses = 0;
   }
-}
-
-c10::Storage Sweep::clone(const c10::Storage& storage) {
-  const Unseen unseen;
-  const auto size = static_cast<std::int64_t>(storage.nbytes());
-  auto copy = at::empty({size}, at::TensorOptions().dtype(at::kByte).device(storage.device()));
-  if (size > 0) copy.copy_(as_bytes(storage));
-  return copy.storage();
 }
 
 c10::Storage Sweep::run(ValueId target) {
@@ -73,11 +67,11 @@ c10::Storage Sweep::run(ValueId target) {
   target_ = target;
   plan_ = tape_.sweep_plan(target);
   collect({target});
-  const Range range("GradRecomp: replay up to " + tape_.ops_[ops_.back()].handle.schema().name());
+  const Range range("GradRecomp: replay up to " + tape_.ops()[ops_.back()].handle.schema().name());
   for (std::size_t position = 0; position < ops_.size();) position += execute(position);
-  tape_.num_replayed_ops_ += static_cast<std::int64_t>(ops_.size());
-  tape_.replay_seconds_ += stopwatch.seconds();
-  const Value& value = tape_.values_[target];
+  tape_.counts().replayed_ops += static_cast<std::int64_t>(ops_.size());
+  tape_.counts().replay_seconds += stopwatch.seconds();
+  const Value& value = tape_.values()[target];
   c10::Storage made = value.hold == Hold::none ? value.temporary : value.storage;
   TORCH_CHECK(made, "Sweep::run: a replay did not make its value. GradRecomp bug, please report.");
   return made;
@@ -88,9 +82,9 @@ void Sweep::collect(const std::vector<ValueId>& targets) {
   std::vector<ValueId> pending;
   for (const ValueId target : targets) visit(target, pending);
   while (!pending.empty()) {
-    const OpId id = tape_.values_[pending.back()].producer;
+    const OpId id = tape_.values()[pending.back()].producer;
     pending.pop_back();
-    Op& op = tape_.ops_[id];
+    Op& op = tape_.ops()[id];
     if (op.sweep == number_) continue;
     op.sweep = number_;
     ops_.push_back(id);
@@ -98,17 +92,17 @@ void Sweep::collect(const std::vector<ValueId>& targets) {
   }
   std::sort(ops_.begin(), ops_.end());
   for (const OpId id : ops_) {
-    for_each_input(tape_.ops_[id], [&](ValueId input) { ++tape_.values_[input].num_uses; });
+    for_each_input(tape_.ops()[id], [&](ValueId input) { ++tape_.values()[input].num_uses; });
   }
 }
 
 void Sweep::visit(ValueId id, std::vector<ValueId>& pending) {
-  Value& value = tape_.values_[id];
+  Value& value = tape_.values()[id];
   if (value.sweep == number_) return;
   value.sweep = number_;
   visited_.push_back(id);
-  tape_.look_for_stale(id);
-  tape_.forget_copy_if_written(id);
+  look_for_stale(id);
+  forget_copy_if_written(id);
   if (auto storage = tape_.live_storage(id)) {
     if (value.hold == Hold::none) borrowed_.push_back(std::move(storage));
     return;
@@ -117,13 +111,60 @@ void Sweep::visit(ValueId id, std::vector<ValueId>& pending) {
     tape_.bring_back(id);
     return;
   }
-  const bool can_replay = value.producer >= 0 && tape_.ops_[value.producer].replayable;
+  const bool can_replay = value.producer >= 0 && tape_.ops()[value.producer].replayable;
   if (!can_replay) refuse(id);
   pending.push_back(id);
 }
 
+// What the program still holds of a dropped or offloaded value may have been written unseen.
+void Sweep::look_for_stale(ValueId id) {
+  Value& value = tape_.values()[id];
+  const bool has_another = value.hold == Hold::none || value.hold == Hold::offloaded;
+  if (!has_another || !value.has_print) return;
+  const auto storage = tape_.live_storage(id);
+  if (storage && !tape_.contents().fits_in_sweep(id, storage, number_)) value.stale = true;
+}
+
+// A node of the graph may write onto what backward gives it.
+void Sweep::forget_copy_if_written(ValueId id) {
+  const Value& value = tape_.values()[id];
+  if (!is_copy(value.hold) || !value.version_counter.enabled()) return;
+  if (value.version() != value.copy_version) tape_.forget_copy(id);
+}
+
+void Sweep::check_unmodified(ValueId id, const Op& reader) const {
+  const Value& value = tape_.values()[id];
+  if (is_copy(value.hold) || value.snapshot || !tape_.is_modified(id)) return;
+  TORCH_CHECK(
+      false,
+      "one of the variables needed for gradient computation has been modified by an inplace "
+      "operation: an input of ",
+      reader.handle.schema().name(), " of ", value.bytes, " bytes is at version ", value.version(),
+      "; expected version ", tape_.is_sealed() ? value.sealed_version : value.seen_version,
+      " instead. GradRecomp needs it to rematerialize a dropped value. Modify it after "
+      "backward, or keep that value.");
+}
+
+// Before a replay reads a value that it did not make.
+void Sweep::check_content(const Read& read, const Op& reader) {
+  const Value& value = tape_.values()[read.value];
+  const bool shared = value.hold == Hold::source || value.hold == Hold::kept;
+  if (!value.has_print || !shared || value.snapshot || tape_.guard() == Guard::off) return;
+  // What is written goes on with all that it contains.
+  const bool reads_whole = read.written || traits_of(reader.handle).reads_beyond;
+  const bool fits = reads_whole ? tape_.contents().fits_in_sweep(read.value, value.storage, number_)
+                                : tape_.contents().fits_in_sweep(read.value, value.storage,
+                                                                 read.geometry, number_);
+  TORCH_CHECK(
+      fits, "GradRecomp: an input of ", reader.handle.schema().name(), " of ", value.bytes,
+      " bytes was written to since the forward pass, without a word to its version counter (by a "
+      "raw pointer, x.data(), or a refilled buffer), but a replay needs what it was. Write to it "
+      "after backward, give the region a clone of it, or keep what ",
+      reader.handle.schema().name(), " makes by Options::selection.");
+}
+
 void Sweep::check_mode() const {
-  TORCH_CHECK(!tape_.mode_is_lost_,
+  TORCH_CHECK(!tape_.mode_is_lost(),
               "GradRecomp: what LibTorch lets a program choose about the bits of kernels (float32 "
               "precision, deterministic algorithms, threads, cuDNN, oneDNN, ...) was changed "
               "inside the region, which it was not in the step that was profiled, and a replay "
@@ -133,9 +174,9 @@ void Sweep::check_mode() const {
 
 // Only what was written, freed or lent unseen can be missing here.
 void Sweep::refuse(ValueId id) const {
-  const Value& value = tape_.values_[id];
+  const Value& value = tape_.values()[id];
   const std::string maker =
-      value.producer < 0 ? "" : ", made by " + tape_.ops_[value.producer].handle.schema().name();
+      value.producer < 0 ? "" : ", made by " + tape_.ops()[value.producer].handle.schema().name();
   TORCH_CHECK(false, "GradRecomp: a replay needs ", value.bytes, " bytes", maker,
               ", but they were written to past the dispatcher, or their memory was given back, "
               "after an op had read them. Call gradrecomp::note_write() before such a write, or "
@@ -145,21 +186,21 @@ void Sweep::refuse(ValueId id) const {
 /// Replays an op and those after it that join. Returns their number.
 std::size_t Sweep::execute(std::size_t position) {
   const OpId id = ops_[position];
-  const NumericScope mode(tape_.ops_[id].dispatch_state->mode(), present_mode_);
+  const NumericScope mode(tape_.ops()[id].dispatch_state->mode(), present_mode_);
   const int num_joined = count_joined(position);
-  const bool has_kernel = tape_.ops_[id].has_kernel();
+  const bool has_kernel = tape_.ops()[id].has_kernel();
   c10::Storage made;
   if (has_kernel) {
     made = run_kernels(id, num_joined);
   } else {
-    execute_call(tape_.ops_[id]);
+    execute_call(tape_.ops()[id]);
     if (num_joined == 0) return 1;
-    made = std::exchange(tape_.values_[tape_.ops_[id].results.front().value].temporary, {});
+    made = std::exchange(tape_.values()[tape_.ops()[id].results.front().value].temporary, {});
     join(id + 1, num_joined, made);
   }
-  settle_value(tape_.ops_[id + num_joined], 0, std::move(made));
-  for (int i = has_kernel ? 0 : 1; i <= num_joined; ++i) finish_inputs(tape_.ops_[id + i]);
-  tape_.num_substituted_ops_ += num_joined + (has_kernel ? 1 : 0);
+  settle_value(tape_.ops()[id + num_joined], 0, std::move(made));
+  for (int i = has_kernel ? 0 : 1; i <= num_joined; ++i) finish_inputs(tape_.ops()[id + i]);
+  tape_.counts().substituted_ops += num_joined + (has_kernel ? 1 : 0);
   return 1 + static_cast<std::size_t>(num_joined);
 }
 
@@ -171,15 +212,15 @@ int Sweep::count_joined(std::size_t position) const {
 
 /// Whether what the op right before makes in this sweep is there for that at `position` alone.
 bool Sweep::joins_in(std::size_t position) const {
-  if (position >= ops_.size() || !tape_.ops_[ops_[position]].variant.joins) return false;
+  if (position >= ops_.size() || !tape_.ops()[ops_[position]].variant.joins) return false;
   const OpId before = ops_[position] - 1;
   if (ops_[position - 1] != before) return false;
-  const ValueId between = tape_.ops_[before].results.front().value;
-  return tape_.values_[between].num_uses == 1 && hold_of(between) == Hold::none;
+  const ValueId between = tape_.ops()[before].results.front().value;
+  return tape_.values()[between].num_uses == 1 && hold_of(between) == Hold::none;
 }
 
 c10::Storage Sweep::run_kernels(OpId id, int num_joined) {
-  const Op& op = tape_.ops_[id];
+  const Op& op = tape_.ops()[id];
   if (op.substitute == nullptr) {
     const auto step = step_of(tape_, op);
     return pass_of(id, 1 + num_joined, *step).run(input_storage(op, op.reads[step->input]));
@@ -196,11 +237,11 @@ void Sweep::join(OpId first, int count, const c10::Storage& made) {
 }
 
 PointwisePass Sweep::pass_of(OpId first, int count, const PointwiseStep& step) {
-  const Op& op = tape_.ops_[first];
+  const Op& op = tape_.ops()[first];
   PointwisePass pass(op.reads[step.input].geometry.scalar_type(), op.stream);
   pass.add(step, operand_of(op, step), op.variant.formula);
   for (OpId id = first + 1; id < first + count; ++id) {
-    const Op& next = tape_.ops_[id];
+    const Op& next = tape_.ops()[id];
     const auto next_step = step_behind(tape_, id);
     pass.add(*next_step, operand_of(next, *next_step), next.variant.formula);
   }
@@ -215,13 +256,13 @@ at::Tensor Sweep::operand_of(const Op& op, const PointwiseStep& step) {
 
 Followers Sweep::followers_of(OpId id, int num_joined) {
   Followers followers;
-  if (!tape_.ops_[id].substitute->has_followers()) return followers;
+  if (!tape_.ops()[id].substitute->has_followers()) return followers;
   const OpId last = id + num_joined;
   OpId next = id + 1;
   if (next <= last) {
     const auto step = step_behind(tape_, next);
     if (step->kind == kernels::StepKind::add) {
-      followers.residual = operand_of(tape_.ops_[next++], *step);
+      followers.residual = operand_of(tape_.ops()[next++], *step);
     }
   }
   followers.relu = next <= last && step_behind(tape_, next)->kind == kernels::StepKind::relu;
@@ -229,7 +270,7 @@ Followers Sweep::followers_of(OpId id, int num_joined) {
 }
 
 at::Tensor Sweep::substitute(OpId id, int formula, const Followers& followers) {
-  const Op& op = tape_.ops_[id];
+  const Op& op = tape_.ops()[id];
   std::vector<at::Tensor> tensors;
   for (const Read& read : op.reads) tensors.push_back(read.geometry.over(input_storage(op, read)));
   return run_substitute(op, tensors, formula, followers);
@@ -314,20 +355,20 @@ c10::Storage Sweep::input_storage(const Op& op, const Read& read) {
       return written_.back().second;
     }
   }
-  const Value& value = tape_.values_[read.value];
+  const Value& value = tape_.values()[read.value];
   c10::Storage input = value.temporary ? value.temporary : input_from_tape(op, read);
-  if (op.stream) tape_.lend(read.value, input, *op.stream);
+  if (op.stream) lend(tape_, read.value, input, *op.stream);
   return input;
 }
 
 c10::Storage Sweep::input_from_tape(const Op& op, const Read& read) {
-  const auto bytes = tape_.values_[read.value].bytes;
+  const auto bytes = tape_.values()[read.value].bytes;
   TORCH_CHECK(!read.blind, "Sweep::input_from_tape: a replay of ", op.handle.schema().name(),
               " reads ", bytes,
               " bytes of which nobody knows what they contained. GradRecomp bug, please report.");
   if (!read.scratch) {  // else any content will do
-    tape_.check_unmodified(read.value, op);
-    tape_.check_content(read, op);
+    check_unmodified(read.value, op);
+    check_content(read, op);
   }
   auto storage = tape_.live_storage(read.value);
   TORCH_CHECK(storage && static_cast<std::int64_t>(storage.nbytes()) == bytes,
@@ -339,9 +380,9 @@ c10::Storage Sweep::input_from_tape(const Op& op, const Read& read) {
 }
 
 c10::Storage Sweep::written_storage(const Op& op, const Read& read) {
-  Value& value = tape_.values_[read.value];
+  Value& value = tape_.values()[read.value];
   const c10::Storage original = value.temporary ? value.temporary : input_from_tape(op, read);
-  if (op.stream) tape_.lend(read.value, original, *op.stream);
+  if (op.stream) lend(tape_, read.value, original, *op.stream);
   const bool is_last_use = value.temporary && value.num_uses <= 1 && !read.scratch;
   if (is_last_use) return std::exchange(value.temporary, c10::Storage());
   const StreamScope stream(op.stream);
@@ -392,15 +433,15 @@ at::Tensor Sweep::packed(const Op& op, const at::Tensor& output) {
 
 void Sweep::settle_value(const Op& op, std::size_t position, c10::Storage storage) {
   const ValueId id = op.results[position].value;
-  TORCH_CHECK(static_cast<std::int64_t>(storage.nbytes()) == tape_.values_[id].bytes,
+  TORCH_CHECK(static_cast<std::int64_t>(storage.nbytes()) == tape_.values()[id].bytes,
               "Sweep::settle_value: ", op.handle.schema().name(), " made ", storage.nbytes(),
-              " bytes, but must make ", tape_.values_[id].bytes,
+              " bytes, but must make ", tape_.values()[id].bytes,
               " as in the forward pass. Keep its outputs or report a GradRecomp bug.");
   keep_result(id, std::move(storage));
 }
 
 void Sweep::keep_result(ValueId id, c10::Storage storage) {
-  Value& value = tape_.values_[id];
+  Value& value = tape_.values()[id];
   if (tape_.live_storage(id) || value.hold == Hold::offloaded) return;
   if (const Hold kind = hold_of(id); kind != Hold::none) {
     tape_.hold(id, kind, std::move(storage));
@@ -414,7 +455,7 @@ void Sweep::keep_result(ValueId id, c10::Storage storage) {
 }
 
 Hold Sweep::hold_of(ValueId id) const {
-  const Value& value = tape_.values_[id];
+  const Value& value = tape_.values()[id];
   const bool is_listed = plan_ != nullptr && std::ranges::binary_search(plan_->cached, id);
   if (is_listed && value.num_wanted > 0 && value.overwritten_by < 0) return Hold::listed;
   const bool by_handles = plan_ == nullptr || id == target_;
@@ -423,7 +464,7 @@ Hold Sweep::hold_of(ValueId id) const {
 
 void Sweep::finish_inputs(const Op& op) {
   for_each_input(op, [&](ValueId id) {
-    Value& value = tape_.values_[id];
+    Value& value = tape_.values()[id];
     if (--value.num_uses == 0 && id != target_) value.temporary = c10::Storage();
   });
 }

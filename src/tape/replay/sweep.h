@@ -21,9 +21,6 @@ class Sweep {
 
   c10::Storage run(ValueId target);
 
-  /// A copy of the bytes of `storage` on its device.
-  static c10::Storage clone(const c10::Storage& storage);
-
  protected:
   using Stack = std::vector<c10::IValue>;
 
@@ -62,6 +59,10 @@ class Sweep {
 
  private:
   void visit(ValueId id, std::vector<ValueId>& pending);
+  void look_for_stale(ValueId id);
+  void forget_copy_if_written(ValueId id);
+  void check_unmodified(ValueId id, const Op& reader) const;
+  void check_content(const Read& read, const Op& reader);
   void check_mode() const;
   [[noreturn]] void refuse(ValueId id) const;
   std::size_t execute(std::size_t position);

@@ -13,6 +13,7 @@
 #include "tape/aten/unseen.h"
 #include "tape/dispatch/op_traits.h"
 #include "tape/observer.h"
+#include "tape/replay/replay_thread.h"
 #include "tape/substitutes/pointwise_pass.h"
 
 namespace gradrecomp::tape {
@@ -104,8 +105,8 @@ std::vector<ReplayTimes> Verification::run(OpId first, OpId last) {
   collect(overwritten_inputs(first, last));
   std::vector<ReplayTimes> times(last - first);
   for (OpId id = first; id < last; ++id) {
-    for_each_input(tape_.ops_[id], [&](ValueId input) {
-      ++tape_.values_[input].num_uses;
+    for_each_input(tape_.ops()[id], [&](ValueId input) {
+      ++tape_.values()[input].num_uses;
       visited_.push_back(input);
     });
   }
@@ -121,8 +122,8 @@ std::vector<ReplayTimes> Verification::run(OpId first, OpId last) {
 std::vector<ValueId> Verification::overwritten_inputs(OpId first, OpId last) const {
   std::vector<ValueId> overwritten;
   for (OpId id = first; id < last; ++id) {
-    for_each_input(tape_.ops_[id], [&](ValueId input) {
-      const Value& value = tape_.values_[input];
+    for_each_input(tape_.ops()[id], [&](ValueId input) {
+      const Value& value = tape_.values()[input];
       const bool made_before = value.producer >= 0 && value.producer < first;
       if (made_before && !tape_.live_storage(input) && can_make(input)) {
         overwritten.push_back(input);
@@ -140,17 +141,17 @@ bool Verification::can_make(ValueId target) const {
     const ValueId id = pending.back();
     pending.pop_back();
     if (!seen.insert(id).second || tape_.live_storage(id)) continue;
-    const OpId producer = tape_.values_[id].producer;
-    if (producer < 0 || !tape_.ops_[producer].replayable) return false;
-    if (std::ranges::any_of(tape_.ops_[producer].reads, &Read::blind)) return false;
-    for_each_input(tape_.ops_[producer], [&](ValueId input) { pending.push_back(input); });
+    const OpId producer = tape_.values()[id].producer;
+    if (producer < 0 || !tape_.ops()[producer].replayable) return false;
+    if (std::ranges::any_of(tape_.ops()[producer].reads, &Read::blind)) return false;
+    for_each_input(tape_.ops()[producer], [&](ValueId input) { pending.push_back(input); });
   }
   return true;
 }
 
 bool Verification::can_run(const Op& op) const {
   return op.replayable && std::ranges::all_of(op.reads, [&](const Read& read) {
-           const Value& value = tape_.values_[read.value];
+           const Value& value = tape_.values()[read.value];
            if (read.blind) return false;
            if (value.temporary) return true;
            const auto storage = tape_.live_storage(read.value);
@@ -160,7 +161,7 @@ bool Verification::can_run(const Op& op) const {
 }
 
 ReplayTimes Verification::verify_op(OpId id, OpId last) {
-  Op& op = tape_.ops_[id];
+  Op& op = tape_.ops()[id];
   const NumericScope mode(op.dispatch_state->mode(), present_mode_);
   double seconds = 0;
   if (!can_run(op)) {
@@ -173,7 +174,7 @@ ReplayTimes Verification::verify_op(OpId id, OpId last) {
       if (finds_kernels_) try_kernels(id, last, stack, seconds);
     } catch (const c10::OutOfMemoryError&) {
       give_up(op);  // in this step: another may have the memory
-      tape_.verification_was_short_ = true;
+      tape_.note_short_verification();
     } catch (const std::exception& error) {
       give_up(op, text_of(error));
     }
@@ -185,7 +186,7 @@ ReplayTimes Verification::verify_op(OpId id, OpId last) {
 }
 
 double Verification::replay(OpId id, Stack& stack) {
-  Op& op = tape_.ops_[id];
+  Op& op = tape_.ops()[id];
   Stopwatch stopwatch(op.stream);
   if (op.substitute != nullptr && !op.has_open_formula()) {
     stack.emplace_back(substitute(id, op.variant.formula, {}));
@@ -218,10 +219,10 @@ void Verification::try_kernels(OpId id, OpId last, const Stack& stack, double& s
     find_kernels(id, last, stack, seconds);
   } catch (const c10::OutOfMemoryError&) {
     forget_kernels(id);  // in this step, as in verify_op()
-    tape_.verification_was_short_ = true;
+    tape_.note_short_verification();
   } catch (const std::exception& error) {
     forget_kernels(id);
-    const std::string& name = tape_.ops_[id].handle.schema().name();
+    const std::string& name = tape_.ops()[id].handle.schema().name();
     if (!first_mention(name)) return;
     TORCH_WARN("GradRecomp replays ", name, " by its call, as its kernel failed: ", text_of(error));
   }
@@ -229,13 +230,13 @@ void Verification::try_kernels(OpId id, OpId last, const Stack& stack, double& s
 
 void Verification::forget_kernels(OpId id) {
   for (OpId tried = id; tried <= std::max(id, trial_.last); ++tried) {
-    tape_.ops_[tried].variant = {};
+    tape_.ops()[tried].variant = {};
   }
   trial_ = {};
 }
 
 void Verification::find_kernels(OpId id, OpId last, const Stack& stack, double& seconds) {
-  const Op& op = tape_.ops_[id];
+  const Op& op = tape_.ops()[id];
   if (op.substitute == nullptr) {
     find_step(id, seconds);
   } else if (op.has_open_formula()) {
@@ -246,7 +247,7 @@ void Verification::find_kernels(OpId id, OpId last, const Stack& stack, double& 
 
 /// Looks for a formula that has the bits of the call. Notes it with the op, and its seconds.
 void Verification::find_formula(OpId id, const c10::Storage& by_call, double& seconds) {
-  Op& op = tape_.ops_[id];
+  Op& op = tape_.ops()[id];
   if (op.dispatch_state->mode().flushes_denormals) return;
   const int count = op.substitute->num_formulas();
   int& likely = likely_formulas_[traits_of(op.handle).name_hash];
@@ -282,7 +283,7 @@ bool Verification::fits_patterns(Op& op, int formula) {
 
 int Verification::num_patterns(const Op& op) const {
   constexpr std::int64_t kMost = 16;
-  const std::int64_t bytes = tape_.values_[op.results.front().value].bytes;
+  const std::int64_t bytes = tape_.values()[op.results.front().value].bytes;
   return static_cast<int>(std::clamp<std::int64_t>(kPatternSize / bytes, 1, kMost));
 }
 
@@ -295,7 +296,7 @@ int Verification::num_narrow_patterns(const Op& op) const {
     if (read.argument <= 0) continue;
     num_parameters = std::min(num_parameters, c10::multiply_integers(read.geometry.sizes()));
   }
-  const std::int64_t num_elements = tape_.values_[op.results.front().value].bytes / 2;
+  const std::int64_t num_elements = tape_.values()[op.results.front().value].bytes / 2;
   const std::int64_t most = std::clamp<std::int64_t>(kMostElements / num_elements, 1, kMost);
   return static_cast<int>(
       std::clamp<std::int64_t>(kPatternSize / std::max<std::int64_t>(num_parameters, 1), 1, most));
@@ -332,7 +333,7 @@ bool Verification::fits(Op& op, int formula, std::vector<at::Tensor>& tensors) {
 /// Notes with a pointwise op how a kernel does it and, where that makes a result of its own, the
 /// seconds that this takes.
 void Verification::find_step(OpId id, double& seconds) {
-  Op& op = tape_.ops_[id];
+  Op& op = tape_.ops()[id];
   verify_step(id);
   if (!op.has_kernel()) return;
   Stopwatch stopwatch(op.stream);
@@ -346,7 +347,7 @@ void Verification::find_step(OpId id, double& seconds) {
 }
 
 void Verification::verify_step(OpId id) {
-  Op& op = tape_.ops_[id];
+  Op& op = tape_.ops()[id];
   const auto step = op.variant.formula < 0 ? step_of(tape_, op) : std::nullopt;
   if (!step) return;
   const auto dtype = kernels::dtype_of(op.reads[step->input].geometry.scalar_type());
@@ -388,7 +389,7 @@ bool Verification::step_fits_pattern(Op& op, PointwiseStep step, int formula) {
 void Verification::begin_trial(OpId id, OpId last, double seconds) {
   const int count = count_candidates(id, last);
   if (count == 0) return;
-  const Op& op = tape_.ops_[id];
+  const Op& op = tape_.ops()[id];
   trial_.first = id;
   trial_.last = id + count;
   if (op.has_kernel()) {
@@ -410,12 +411,12 @@ int Verification::count_candidates(OpId id, OpId last) {
     const auto step = step_behind(tape_, next);
     if (!step) break;
     if (step->operand >= 0) {
-      const ValueId operand = tape_.ops_[next].reads[step->operand].value;
-      const Value& value = tape_.values_[operand];
+      const ValueId operand = tape_.ops()[next].reads[step->operand].value;
+      const Value& value = tape_.values()[operand];
       if (value.producer >= id || !(value.temporary || tape_.live_storage(operand))) break;
     }
     verify_step(next);
-    if (!tape_.ops_[next].variant.joins) break;
+    if (!tape_.ops()[next].variant.joins) break;
   }
   return count;
 }
@@ -425,7 +426,7 @@ bool Verification::are_found_equal(const c10::Storage& one, const c10::Storage& 
   try {
     return same_bits(one, other);
   } catch (const c10::OutOfMemoryError&) {
-    tape_.verification_was_short_ = true;
+    tape_.note_short_verification();
     return false;
   }
 }
@@ -435,7 +436,7 @@ void Verification::end_trial(std::vector<ReplayTimes>::iterator times) {
   const OpId count = trial.last - trial.first;
   const bool is_equal = trial.by_ops && are_found_equal(trial.by_kernels, trial.by_ops);
   for (OpId i = 1; i <= count; ++i) {
-    if (!is_equal) tape_.ops_[trial.first + i].variant.joins = false;
+    if (!is_equal) tape_.ops()[trial.first + i].variant.joins = false;
     if (is_equal) times[i].joined_seconds = trial.joined_seconds / static_cast<double>(count);
   }
 }
@@ -451,8 +452,8 @@ void Verification::give_up(const Op& op, const std::string& reason) {
 void Verification::look_at(const Op& op, ValueId id, const c10::Storage& again,
                            const at::Tensor& shown) {
   last_made_ = again;
-  if (trial_.first >= 0 && tape_.values_[id].producer == trial_.last) trial_.by_ops = again;
-  const Value& value = tape_.values_[id];
+  if (trial_.first >= 0 && tape_.values()[id].producer == trial_.last) trial_.by_ops = again;
+  const Value& value = tape_.values()[id];
   const auto original = tape_.live_storage(id);
   if (!original || value.uninitialized || value.must_keep) return;
   if (same_bits(original, again) || same_bits_shown(original, shown)) return;
@@ -470,11 +471,22 @@ void Verification::look_at(const Op& op, ValueId id, const c10::Storage& again,
 std::string Verification::suspects_of(const Op& op, int depth) const {
   std::string names = op.handle.schema().name();
   for_each_input(op, [&](ValueId input) {
-    const Value& value = tape_.values_[input];
+    const Value& value = tape_.values()[input];
     if (depth == 0 || value.producer < 0 || tape_.live_storage(input)) return;
-    names = suspects_of(tape_.ops_[value.producer], depth - 1) + ", " + names;
+    names = suspects_of(tape_.ops()[value.producer], depth - 1) + ", " + names;
   });
   return names;
+}
+
+std::vector<ReplayTimes> verify(Tape& tape, OpId first, OpId last, bool finds_kernels) {
+  const auto& ops = tape.ops();
+  const auto on_device = std::find_if(ops.begin() + first, ops.begin() + last,
+                                      [](const Op& op) { return op.stream.has_value(); });
+  const bool is_on_cpu = on_device == ops.begin() + last;
+  std::vector<ReplayTimes> times;
+  run_where_replays_run(is_on_cpu ? c10::Device(c10::kCPU) : on_device->stream->device(),
+                        [&] { times = Verification(tape, finds_kernels).run(first, last); });
+  return times;
 }
 
 }  // namespace gradrecomp::tape

@@ -17,7 +17,7 @@ class Verification final : private Sweep {
  public:
   Verification(Tape& tape, bool finds_kernels) : Sweep(tape), finds_kernels_(finds_kernels) {}
 
-  /// Of the ops [first, last); see Tape::verify().
+  /// Of the ops [first, last).
   std::vector<ReplayTimes> run(OpId first, OpId last);
 
  private:
@@ -65,5 +65,10 @@ class Verification final : private Sweep {
   /// By operator, the last that gave equal bits.
   std::unordered_map<std::uint64_t, int> likely_formulas_;
 };
+
+/// Runs the ops [first, last) once on the originals, where their replays will run, and compares
+/// what they make with the originals that still live, bit by bit; values that differ become
+/// sources. Where `finds_kernels`, also looks for kernels that make the same bits for less.
+std::vector<ReplayTimes> verify(Tape& tape, OpId first, OpId last, bool finds_kernels);
 
 }  // namespace gradrecomp::tape

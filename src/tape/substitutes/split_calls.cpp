@@ -113,7 +113,7 @@ void move_result(Op& call, std::int16_t output, Op& part, Tape& tape) {
   const auto own = std::ranges::find(call.results, output, &Result::output);
   part.results.push_back(*own);
   part.results.front().output = 0;
-  tape.give_to(own->value, static_cast<OpId>(tape.ops().size()) + 1);
+  tape.values()[own->value].producer = static_cast<OpId>(tape.ops().size()) + 1;
   call.results.erase(own);
 }
 

@@ -1,0 +1,268 @@
+#include "tape/record/tape_writer.h"
+
+#include <c10/util/Exception.h>
+
+#include <algorithm>
+#include <cstdlib>
+#include <cstring>
+#include <utility>
+
+#include "tape/aten/bytes.h"
+#include "tape/aten/lent_memory.h"
+#include "tape/aten/stream_scope.h"
+#include "tape/contents.h"
+#include "tape/host_memory/host_copy.h"
+#include "tape/observer.h"
+
+namespace gradrecomp::tape {
+namespace {
+
+bool is_same(const c10::VariableVersion& one, const c10::VariableVersion& other) {
+  static_assert(sizeof(one) == sizeof(void*), "a counter is one pointer, which it does not show");
+  return std::memcmp(&one, &other, sizeof(one)) == 0;
+}
+
+bool is_watched(const Value& value, const c10::VariableVersion& counter) {
+  const auto is_this = [&](const c10::VariableVersion& known) { return is_same(known, counter); };
+  return is_this(value.version_counter) || std::ranges::any_of(value.alias_counters, is_this);
+}
+
+}  // namespace
+
+ValueId TapeWriter::read(const at::Tensor& tensor) {
+  auto* storage = tensor.storage().unsafeGetStorageImpl();
+  const ValueId known = tape_.find(storage);
+  if (known >= 0) {
+    watch(known, tensor);
+    return known;
+  }
+  const ValueId id = add_value(tensor, -1);
+  values()[id].external = true;
+  values()[id].borrowed = is_lent(*storage);
+  tape_.hold(id, Hold::source, tensor.storage());
+  return id;
+}
+
+ValueId TapeWriter::add_value(const at::Tensor& tensor, OpId producer) {
+  const ValueId id = add(tensor.storage(), producer);
+  take_counter(id, tensor);
+  return id;
+}
+
+// torch::zeros() and the like pass what at::zeros() made to make_variable(), which goes on with
+// another tensor and another counter if somebody shares this one. So we look when it is read.
+ValueId TapeWriter::add_factory_value(const at::Tensor& tensor, OpId producer) {
+  return add(tensor.storage(), producer);
+}
+
+void TapeWriter::take_counter(ValueId id, const at::Tensor& tensor) {
+  if (tensor.is_inference()) return;
+  Value& value = values()[id];
+  value.version_counter = tensor.unsafeGetTensorImpl()->version_counter();
+  value.seen_version = value.version();
+}
+
+void TapeWriter::watch(ValueId id, const at::Tensor& alias) {
+  if (alias.is_inference()) return;
+  Value& value = values()[id];
+  if (!value.version_counter.enabled()) return take_counter(id, alias);
+  const auto& counter = alias.unsafeGetTensorImpl()->version_counter();
+  if (is_watched(value, counter)) return;
+  std::erase_if(value.alias_counters, [&](const c10::VariableVersion& known) {
+    if (!known.unique()) return false;
+    value.retired_version += known.current_version();
+    return true;
+  });
+  value.alias_counters.push_back(counter);
+  value.seen_version += counter.current_version();
+}
+
+ValueId TapeWriter::add(const c10::Storage& storage, OpId producer) {
+  const auto id = static_cast<ValueId>(values().size());
+  Value& value = values().emplace_back();
+  value.owner = storage.getWeakStorageImpl();
+  value.bytes = static_cast<std::int64_t>(storage.nbytes());
+  value.producer = producer;
+  tape_.know(storage.unsafeGetStorageImpl(), id);
+  return id;
+}
+
+ValueId TapeWriter::add_constant(const at::Tensor& number) {
+  const std::size_t size = number.storage().nbytes();
+  void* copy = std::malloc(size);
+  TORCH_CHECK(copy != nullptr, "TapeWriter::add_constant: out of memory for ", size, " bytes.");
+  std::memcpy(copy, number.storage().data(), size);
+  const auto id = static_cast<ValueId>(values().size());
+  Value& value = values().emplace_back();
+  value.external = true;
+  value.bytes = static_cast<std::int64_t>(size);
+  tape_.hold(id, Hold::source,
+             c10::Storage(c10::Storage::use_byte_size_t(), size,
+                          c10::DataPtr(copy, copy, &std::free, c10::kCPU), nullptr, false));
+  return id;
+}
+
+void TapeWriter::count_read(const Read& read) {
+  Value& value = values()[read.value];
+  // What is read of an empty-like op's result, before any recorded write, is what a raw kernel put
+  // there: it cannot be made again.
+  if (value.uninitialized && !read.written && !value.must_keep) {
+    tape_.make_source(read.value);
+    tape_.print(read.value, read.geometry, Guard::sampled);
+  }
+  ++value.num_reads;
+}
+
+void TapeWriter::print_source(ValueId id, const Geometry& geometry) {
+  const Value& value = values()[id];
+  const bool matters = value.hold == Hold::source && !value.has_print;
+  if (tape_.guard() == Guard::off || !matters || tape_.may_vanish(id)) return;
+  if (tape_.abandoned(id)) return;  // a number of our own
+  // Autograd may be told of a recorded write later: only a whole print says that it was no other.
+  tape_.print(id, geometry, value.producer >= 0 ? Guard::whole : tape_.guard());
+}
+
+bool TapeWriter::is_kept_by_its_maker(ValueId id) const {
+  return values()[id].borrowed && !values()[id].external;
+}
+
+bool TapeWriter::is_unknown(ValueId id) const {
+  const Value& value = values()[id];
+  const bool can_look =
+      tape_.guard() != Guard::off && value.storage && Print::can_look_at(value.storage);
+  return can_look && !value.has_print && !tape_.abandoned(id);
+}
+
+bool TapeWriter::was_written_unseen(ValueId id, const at::Tensor& shown, bool bumped) {
+  const Value& value = values()[id];
+  const bool has_grown = has_new_version(id, bumped);
+  if (value.uninitialized && !value.must_keep) return false;
+  if (!value.has_print) return has_grown;
+  if (has_grown) return !tape_.is_as_printed(id);
+  const auto storage = tape_.live_storage(id);
+  return storage && !tape_.contents().fits(id, storage, Geometry(shown));
+}
+
+bool TapeWriter::was_written_unseen(ValueId id, bool bumped) {
+  const Value& value = values()[id];
+  const bool has_grown = has_new_version(id, bumped);
+  if (value.uninitialized && !value.must_keep) return false;  // nobody has relied on it yet
+  if (!value.has_print) return has_grown;
+  if (has_grown) return !tape_.is_as_printed(id);
+  const auto storage = tape_.live_storage(id);
+  return storage && !tape_.contents().fits(id, storage);
+}
+
+bool TapeWriter::has_new_version(ValueId id, bool bumped) {
+  Value& value = values()[id];
+  if (!value.version_counter.enabled()) return false;
+  const std::uint32_t version = value.version();
+  const auto due = static_cast<std::uint32_t>(value.num_due_bumps + (bumped ? 1 : 0));
+  value.num_due_bumps = 0;
+  return version > std::exchange(value.seen_version, version) + due;
+}
+
+ValueId TapeWriter::add_version(ValueId old, c10::Storage storage, OpId producer, bool bumps) {
+  const ValueId id = add(storage, producer);
+  Value& value = values()[id];
+  Value& before = values()[old];
+  value.version_counter = before.version_counter;
+  value.alias_counters = std::move(before.alias_counters);
+  value.retired_version = before.retired_version;
+  if (value.version_counter.enabled()) value.seen_version = value.version();
+  value.num_due_bumps = bumps ? 1 : 0;
+  value.borrowed = before.borrowed;
+  if (value.bytes == before.bytes) value.overwrites = old;  // else it has other memory
+  value.external = before.external;
+  // A handle means the memory, whatever is in it when backward looks; autograd's version check
+  // is made by the handle itself.
+  value.num_handles = std::exchange(before.num_handles, 0);
+  before.overwritten_by = id;
+  const bool was_in_window = before.hold == Hold::window;
+  if (!before.snapshot) {
+    tape_.let_go(old);
+    // A handle alone made it a source, and the handle has gone over to the new content.
+    if (before.uninitialized) before.must_keep = false;
+  }
+  if (was_in_window) hold_in_window(id);
+  return id;
+}
+
+OpId TapeWriter::add_op(Op op) {
+  if (op.rng) tape_.note_draw();
+  tape_.ops().push_back(std::move(op));
+  return static_cast<OpId>(tape_.ops().size()) - 1;
+}
+
+void TapeWriter::snapshot_before_write(ValueId id) {
+  Value& value = values()[id];
+  if (value.hold == Hold::kept && tape_.is_made_blindly(value)) tape_.make_source(id);
+  if (value.hold != Hold::source || value.num_reads == 0 || value.lost) return;
+  const OwnWork own_work;
+  const StreamScope stream(tape_.stream_of_maker(id));
+  value.storage = clone(value.storage);
+  value.snapshot = true;
+}
+
+void TapeWriter::keep(ValueId id) {
+  Value& value = values()[id];
+  if (value.hold == Hold::source || value.hold == Hold::kept) return;
+  if (auto storage = tape_.live_storage(id)) tape_.hold(id, Hold::kept, std::move(storage));
+}
+
+void TapeWriter::keep_as_planned(ValueId id) {
+  keep(id);
+  Value& value = values()[id];
+  if (value.hold != Hold::kept || tape_.offloads() == nullptr || !tape_.offloads()->takes(id))
+    return;
+  const OwnWork own_work;
+  try {
+    value.host = std::make_shared<HostCopy>(value.storage, tape_.home_of(id));
+  } catch (const std::exception&) {
+    tape_.counts().unplanned_bytes += value.bytes;  // it stays, for want of memory on the host
+  }
+}
+
+void TapeWriter::leave_after(OpId op) {
+  if (tape_.offloads() == nullptr) return;
+  for (const Offload& offload : tape_.offloads()->leaving(last_left_op_ + 1, op)) {
+    const ValueId id = offload.value;
+    if (id >= static_cast<ValueId>(values().size())) continue;
+    Value& value = values()[id];
+    if (value.hold != Hold::kept || !value.host) continue;
+    const OwnWork own_work;
+    value.host->leave();
+    tape_.hold(id, Hold::offloaded, c10::Storage());
+    tape_.counts().offloaded_bytes += value.bytes;
+  }
+  last_left_op_ = op;
+}
+
+void TapeWriter::hold_in_window(ValueId id) {
+  Value& value = values()[id];
+  if (value.hold != Hold::none) return;
+  if (auto storage = tape_.live_storage(id)) tape_.hold(id, Hold::window, std::move(storage));
+}
+
+void TapeWriter::close_window(ValueId first, bool keeps_saved) {
+  for (ValueId id = first; id < static_cast<ValueId>(values().size()); ++id) {
+    const Value& value = values()[id];
+    if (value.overwritten_by >= 0 || value.hold == Hold::source) continue;
+    if (!tape_.abandoned(id) || (keeps_saved && value.hold == Hold::window)) {
+      keep(id);
+    } else if (value.hold == Hold::window) {
+      tape_.let_go(id);
+    }
+  }
+}
+
+ValueId TapeWriter::add_handle(const at::Tensor& tensor) {
+  const ValueId id = read(tensor);
+  Value& value = values()[id];
+  if (value.uninitialized) tape_.make_source(id);
+  ++value.num_handles;
+  if (Observer* observer = tape_.observer()) observer->saved(tape_, id);
+  return id;
+}
+
+}  // namespace gradrecomp::tape

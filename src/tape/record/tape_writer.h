@@ -1,0 +1,82 @@
+#pragma once
+
+#include "tape/tape.h"
+
+namespace gradrecomp::tape {
+
+/// Adds to a tape what a recorder sees.
+///
+/// Threads:  the one that records.
+class TapeWriter {
+ public:
+  explicit TapeWriter(Tape& tape) : tape_(tape) {}
+
+  // --- values and ops ---
+
+  /// The value `tensor` shows now; an unknown storage becomes an external value.
+  ValueId read(const at::Tensor& tensor);
+  /// An external value over a private copy of `number`, a 0-dim CPU tensor, so that holding it
+  /// does not change when the program's own temporary dies.
+  ValueId add_constant(const at::Tensor& number);
+  /// Notes that a recorded op reads a value.
+  void count_read(const Read& read);
+  /// A fresh value made by `producer`.
+  ValueId add_value(const at::Tensor& tensor, OpId producer);
+  /// The same for the result of a factory, whose version counter must stay its own for now.
+  ValueId add_factory_value(const at::Tensor& tensor, OpId producer);
+  /// A new value in the storage of `old`, written by `producer`.
+  /// `bumps`: its version counter will grow on that account.
+  ValueId add_version(ValueId old, c10::Storage storage, OpId producer, bool bumps);
+  /// Marks `value` as made by an empty-like op.
+  void set_uninitialized(ValueId value) { values()[value].uninitialized = true; }
+  /// Notes that its memory is somebody else's, too. Nothing is made again from it.
+  void set_borrowed(ValueId value) { values()[value].borrowed = true; }
+  OpId add_op(Op op);
+  /// What autograd saves.
+  ValueId add_handle(const at::Tensor& tensor);
+
+  // --- writes that nobody saw ---
+
+  /// Notes that `alias` shows `value` too, with a version counter of its own.
+  void watch(ValueId value, const at::Tensor& alias);
+  /// Notes what a source contains now, unless that is known or does not matter.
+  void print_source(ValueId value, const Geometry& geometry);
+  /// Whether nobody knows what `value` contains, though the guard could.
+  [[nodiscard]] bool is_unknown(ValueId value) const;
+  /// Whether what `shown` shows of `value` has been written unseen since the last look.
+  /// `bumped`: its version counter has grown on account of a write that is yet to come.
+  [[nodiscard]] bool was_written_unseen(ValueId value, const at::Tensor& shown, bool bumped);
+  /// The same of all that it contains.
+  [[nodiscard]] bool was_written_unseen(ValueId value, bool bumped);
+  /// Notes that the version counter of `value` is about to grow, or has.
+  void expect_bump(ValueId value) { ++values()[value].num_due_bumps; }
+  /// Whether an op made it that keeps hold of its memory, so that it may be written at any time,
+  /// whoever reads it later.
+  [[nodiscard]] bool is_kept_by_its_maker(ValueId value) const;
+
+  // --- what is held on to ---
+
+  /// Holds a clone of `value`, if it is a source that recorded ops read, before it is overwritten.
+  void snapshot_before_write(ValueId value);
+  /// Keeps it, in host memory if the plan that is followed says so.
+  void keep_as_planned(ValueId value);
+  /// Lets go of the device's memory of what leaves after ops up to `op`.
+  void leave_after(OpId op);
+  void hold_in_window(ValueId value);
+  /// Ends a window: what the program still holds becomes a boundary, the rest is dropped, unless
+  /// autograd has saved it and `keeps_saved`.
+  void close_window(ValueId first, bool keeps_saved);
+
+ private:
+  [[nodiscard]] std::deque<Value>& values() const { return tape_.values(); }
+  ValueId add(const c10::Storage& storage, OpId producer);
+  void take_counter(ValueId id, const at::Tensor& tensor);
+  /// Whether its version counter has grown since the last look, beyond what was expected.
+  bool has_new_version(ValueId id, bool bumped);
+  void keep(ValueId value);
+
+  Tape& tape_;
+  OpId last_left_op_ = -1;  ///< what leaves after ops up to this one has left
+};
+
+}  // namespace gradrecomp::tape

@@ -1,0 +1,16 @@
+#include "tape/replay/lending.h"
+
+#include "tape/aten/stream_scope.h"
+
+namespace gradrecomp::tape {
+
+// Another stream has waited for a replay only if it asked for it; and it is freed at home, whoever
+// has read it elsewhere.
+void lend(const Tape& tape, ValueId id, const c10::Storage& storage, const c10::Stream& reader) {
+  const auto maker = tape.stream_of_maker(id);
+  const bool waits = maker && *maker != reader && made_again(tape.values()[id].hold);
+  if (waits) order(*maker, reader);
+  if (tape.home_of(id) != reader) note_use(storage, reader);
+}
+
+}  // namespace gradrecomp::tape

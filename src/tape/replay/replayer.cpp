@@ -1,0 +1,144 @@
+#include "tape/replay/replayer.h"
+
+#include <torch/csrc/autograd/graph_task.h>
+
+#include <algorithm>
+#include <utility>
+
+#include "tape/aten/bytes.h"
+#include "tape/aten/rng_state.h"
+#include "tape/aten/stream_scope.h"
+#include "tape/contents.h"
+#include "tape/observer.h"
+#include "tape/replay/lending.h"
+#include "tape/replay/sweep.h"
+
+namespace gradrecomp::tape {
+
+void Replayer::release_handle(ValueId handle) {
+  const auto guard = tape_.lock();
+  let_go_of_unused();
+  note_early_backward();
+  const ValueId id = tape_.last_version(handle);
+  if (Observer* observer = tape_.observer()) observer->releases(tape_, id);
+  touch(&tape_);
+  Value& value = tape_.values()[id];
+  --value.num_handles;
+  if (value.num_handles == 0 && value.hold == Hold::cached) tape_.let_go(id);
+  if (!tape_.is_sealed() && tape_.may_vanish(id)) tape_.lose(id);
+  if (tape_.is_sealed()) tape_.stop_wanting(id);
+  if (tape_.is_sealed() && tape_.may_vanish(id)) part_with_lent(id);
+}
+
+// No node of the graph reads it from here on, so its owner may free it. What replays still read of
+// it is copied while backward runs, up to which plain training had to have it; later it may be
+// gone.
+void Replayer::part_with_lent(ValueId id) {
+  Value& value = tape_.values()[id];
+  if (value.num_wanted == 0 || !value.storage) return;
+  if (torch::autograd::get_current_graph_task_id() < 0) return tape_.lose(id);
+  if (value.has_print && !tape_.contents().fits(id, value.storage)) return tape_.lose(id);
+  const OwnWork own_work;
+  try {
+    const StreamScope stream(tape_.stream_of_maker(id));
+    value.storage = clone(value.storage);
+  } catch (const std::exception&) {
+    return tape_.lose(id);  // for want of memory: destructors call this, which must not throw
+  }
+  value.snapshot = true;
+  tape_.counts().unplanned_bytes += value.bytes;
+}
+
+void Replayer::hold_while_used(const at::Tensor& unpacked) {
+  const auto guard = tape_.lock();
+  let_go_of_unused();
+  tape_.backward().unpacked.push_back(unpacked);
+}
+
+void Replayer::let_go_of_unused() {
+  std::vector<at::Tensor> unused;  // freeing memory may run code of the program
+  std::erase_if(tape_.backward().unpacked, [&](at::Tensor& unpacked) {
+    if (unpacked.use_count() > 1) return false;
+    unused.push_back(std::move(unpacked));
+    return true;
+  });
+}
+
+void Replayer::note_early_backward() {
+  const bool in_backward = torch::autograd::get_current_graph_task_id() >= 0;
+  bool& went_early = tape_.backward().went_early;
+  went_early = went_early || (!tape_.is_sealed() && in_backward);
+}
+
+void Replayer::asked_by(int graph_task) {
+  const auto guard = tape_.lock();
+  BackwardPasses& passes = tape_.backward();
+  if (graph_task < 0 || graph_task == passes.last) return;
+  passes.last = graph_task;
+  if (passes.begins) passes.begins(tape_);
+}
+
+c10::Storage Replayer::materialize(ValueId handle) {
+  const auto turn = tape_.draws()
+                        ? turn_to_draw()
+                        : std::unique_lock<std::recursive_mutex>();  // before our own lock
+  const auto guard = tape_.lock();
+  const ValueId id = tape_.last_version(handle);
+  if (Observer* observer = tape_.observer()) observer->demanded(tape_, id);
+  note_early_backward();
+  touch(&tape_);
+  bring_back_at(id);
+  auto storage = find_or_replay(id);
+  if (const auto maker = tape_.stream_of_maker(id)) {
+    lend(tape_, id, storage, present_stream_of(maker->device()));
+  }
+  if (!tape_.is_sealed()) tape_.know_copy(id, storage);
+  return storage;
+}
+
+c10::Storage Replayer::find_or_replay(ValueId id) {
+  // A value the program still holds but modified is read as it is, whatever copies we have:
+  // autograd's own version check has passed, so plain training would read it too.
+  if (auto storage = tape_.original_of(id)) return storage;
+  if (auto storage = tape_.live_storage(id)) return storage;
+  if (tape_.values()[id].hold != Hold::offloaded) return replay(id);
+  tape_.bring_back(id);
+  return tape_.live_storage(id);
+}
+
+c10::Storage Replayer::replay(ValueId id) {
+  if (Observer* observer = tape_.observer()) observer->replay_begins(tape_);
+  c10::Storage made = Sweep(tape_).run(id);
+  if (Observer* observer = tape_.observer()) observer->replay_ends(tape_);
+  return made;
+}
+
+std::string Replayer::describe(ValueId handle) const {
+  const auto guard = tape_.lock();
+  const Value& value = tape_.values()[tape_.last_version(handle)];
+  const std::string* plan_name = tape_.plan_name();
+  std::string text = "GradRecomp was rematerializing " + std::to_string(value.bytes) + " bytes";
+  if (value.producer >= 0) text += " made by " + tape_.ops()[value.producer].handle.schema().name();
+  return text + ", under " + (plan_name != nullptr ? "the plan " + *plan_name : "no plan") + ".";
+}
+
+void Replayer::drop_cached() {
+  const auto guard = tape_.lock();
+  let_go_of_unused();  // another pass, around this one or beside it, may go on with the rest
+  for (ValueId id = 0; id < static_cast<ValueId>(tape_.values().size()); ++id) {
+    if (is_copy(tape_.values()[id].hold)) tape_.forget_copy(id);
+  }
+}
+
+/// Starts the way back of what the plan wants here, unless the program still has it.
+void Replayer::bring_back_at(ValueId demanded) {
+  const OffloadPlan* offloads = tape_.offloads();
+  if (offloads == nullptr) return;
+  for (const Offload& offload : offloads->returning(demanded)) {
+    if (offload.value >= static_cast<ValueId>(tape_.values().size())) continue;
+    const bool is_away = tape_.values()[offload.value].hold == Hold::offloaded;
+    if (is_away && !tape_.live_storage(offload.value)) tape_.bring_back(offload.value);
+  }
+}
+
+}  // namespace gradrecomp::tape

@@ -1,0 +1,81 @@
+#pragma once
+
+#include <ATen/core/Tensor.h>
+#include <c10/core/Storage.h>
+
+#include <cstdint>
+#include <memory>
+#include <vector>
+
+#include "tape/op.h"
+
+namespace gradrecomp::tape {
+
+class HostCopy;
+
+/// Why the tape itself holds a value's storage.
+enum class Hold : std::uint8_t {
+  none,       ///< dropped: it lives only as long as the program holds it
+  window,     ///< saved by autograd, held until the current window closes
+  kept,       ///< the plan keeps it, or it is a boundary of the safe plan
+  source,     ///< cannot be made again: external, not replayable, or verification failed
+  cached,     ///< made again by a replay, held until its last handle is released
+  listed,     ///< made again by a replay whose plan lists it, held until nothing wants it
+  offloaded,  ///< kept, in host memory alone
+  fetched,    ///< back from there, held until nothing wants it
+};
+
+/// A storage at one content version.
+struct Value {
+  /// The storage, whether the tape holds it or not. Also keeps its address from being used again.
+  c10::weak_intrusive_ptr<c10::StorageImpl> owner{c10::intrusive_ptr<c10::StorageImpl>()};
+  c10::Storage storage;            ///< the tape's own hold; empty if `hold` is none or offloaded
+  std::shared_ptr<HostCopy> host;  ///< of an offloaded value, as long as the tape holds it
+  c10::VariableVersion version_counter;
+  /// Of aliases that autograd does not take for views (aten::_unsafe_view), which count alone.
+  std::vector<c10::VariableVersion> alias_counters;
+  std::uint32_t retired_version = 0;  ///< of counters that nobody else has any more
+  std::uint32_t sealed_version = 0;
+  std::uint32_t seen_version = 0;  ///< when the recorder last looked
+  std::uint32_t copy_version = 0;  ///< when the tape got a copy of it, by a replay or from the host
+  std::int32_t num_due_bumps = 0;  ///< of `seen_version`, by writes that have been recorded
+  std::int64_t bytes = 0;
+  OpId producer = -1;           ///< -1: external
+  ValueId overwrites = -1;      ///< the value whose memory it took over
+  ValueId overwritten_by = -1;  ///< the next content of its storage, maybe in other memory
+  std::int32_t num_handles = 0;
+  std::int32_t num_wanted = 0;  ///< handles, and wanted ops that read it
+  std::int32_t num_reads = 0;   ///< by recorded ops
+  std::int32_t num_uses = 0;    ///< reads left in the current replay sweep
+  std::int32_t sweep = 0;       ///< last replay sweep that visited it
+  c10::Storage temporary;       ///< made in the current replay sweep
+  Hold hold = Hold::none;
+  bool external = false;
+  bool uninitialized = false;  ///< made by an empty-like op and not written yet
+  bool must_keep = false;      ///< is a source, or would be if the program let go of it
+  bool lost = false;           ///< cannot be made again and is not held
+  bool borrowed = false;       ///< lent to LibTorch, or by an operator that keeps hold of it
+  bool has_print = false;      ///< what it contains is known, see Contents
+  bool stale = false;          ///< what the program holds is no longer this content
+  bool snapshot = false;       ///< cloned when overwritten, because its content is a source
+
+  /// Grows with each write in place, through whichever tensor.
+  [[nodiscard]] std::uint32_t version() const {
+    std::uint32_t version = retired_version + version_counter.current_version();
+    for (const auto& counter : alias_counters) version += counter.current_version();
+    return version;
+  }
+
+  /// Whether `other` is the storage that it is a content of.
+  [[nodiscard]] bool is_content_of(const c10::Storage& other) const {
+    return owner._unsafe_get_target() == other.unsafeGetStorageImpl();
+  }
+};
+
+/// Whether a replay has made it, whatever the plan says of it.
+inline bool made_again(Hold hold) { return hold == Hold::cached || hold == Hold::listed; }
+
+/// Whether it is memory that the program has never seen.
+inline bool is_copy(Hold hold) { return made_again(hold) || hold == Hold::fetched; }
+
+}  // namespace gradrecomp::tape
