@@ -22,8 +22,7 @@ namespace gradrecomp::tape {
 //   what the recorder did not know to matter then, when the tape is sealed. It is compared by each
 //   replay that reads it.
 // - Of what a small view shows, the blocks that it touches are compared and no others, or a loop
-// over
-//   the slices of a large tensor would read all of it for each.
+//   over the slices of a large tensor would read all of it for each.
 // - What a handle is on is never compared. Plain training would read the same memory.
 //
 // Memory of devices is not looked at: factories' results there are sources.
