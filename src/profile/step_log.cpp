@@ -403,7 +403,7 @@ void StepLog::add_ops(const Tape& tape) {
       op.outputs.push_back(result.value);
     }
     op.by_kernel = recorded.has_kernel();
-    op.joins = recorded.variant.joins;
+    op.joins = recorded.method.joins;
     op.joined_seconds = op.joins ? std::min(op.joined_seconds, op.replay_seconds) : 0;
   }
 }

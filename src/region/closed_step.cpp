@@ -56,7 +56,7 @@ void ClosedStep::backward_ends(tape::Tape& tape, int pass) {
 void ClosedStep::plan(tape::Tape& tape, Lock lock, bool ends) {
   auto graph = log_->graph_so_far(tape, sequence_.back());
   const Session::Profiled profiled{.sequence = sequence_,
-                                   .variants = tape.variants(),
+                                   .methods = tape.methods(),
                                    .kept = kept_,
                                    .device = tape.device(),
                                    .has_one_mode = tape.has_one_mode(),

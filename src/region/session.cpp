@@ -58,7 +58,9 @@ std::shared_ptr<const std::vector<std::uint8_t>> kept_by(const plan::Plan& plan,
                                                          const plan::Graph& graph) {
   auto keep = plan.keep;
   for (std::size_t i = 0; i < keep.size(); ++i) {
-    if (graph.values[i].must_keep) keep[i] = tape::kKeepAsSource;
+    if (graph.values[i].must_keep) {
+      keep[i] = static_cast<std::uint8_t>(tape::Verdict::keep_as_source);
+    }
   }
   return std::make_shared<const std::vector<std::uint8_t>>(std::move(keep));
 }
@@ -68,8 +70,8 @@ std::shared_ptr<KnownSequence> safe_sequence(const Session::Sequence& sequence,
                                              std::vector<std::uint8_t> kept, std::string why) {
   auto known = std::make_shared<KnownSequence>();
   known->why_safe = std::move(why);
-  known->advice.sequence = std::make_shared<const Session::Sequence>(sequence);
-  known->advice.keep = std::make_shared<const std::vector<std::uint8_t>>(std::move(kept));
+  known->recording_plan.sequence = std::make_shared<const Session::Sequence>(sequence);
+  known->recording_plan.keep = std::make_shared<const std::vector<std::uint8_t>>(std::move(kept));
   return known;
 }
 
@@ -136,7 +138,7 @@ bool Session::due_for_verification() const {
          num_steps_ % options_.verify_interval_steps == 0;
 }
 
-tape::Advice Session::begin_step(bool may_profile) {
+tape::RecordingPlan Session::begin_step(bool may_profile) {
   const std::lock_guard lock(mutex_);
   begin_report({});
   last_step_ = last_number_;
@@ -145,7 +147,7 @@ tape::Advice Session::begin_step(bool may_profile) {
   ++num_steps_;
   if (profile && may_profile) return {};
   if (auto next = expected()) activate(std::move(next));
-  return active_ ? advice_of(*active_) : tape::Advice{};
+  return active_ ? recording_plan_of(*active_) : tape::RecordingPlan{};
 }
 
 void Session::at_next_step(std::function<void()> then) {
@@ -163,14 +165,14 @@ void Session::next_step_begins() {
   for (const auto& then : due) then();
 }
 
-tape::Advice Session::leave_plan(std::size_t call, std::uint64_t hash) {
+tape::RecordingPlan Session::leave_plan(std::size_t call, std::uint64_t hash) {
   const std::lock_guard lock(mutex_);
   for (const auto& known : sequences_) {
-    const auto& sequence = *known->advice.sequence;
+    const auto& sequence = *known->recording_plan.sequence;
     // The hash runs over all calls so far, so equal hashes mean equal beginnings.
     if (call < sequence.size() && sequence[call] == hash) {
       activate(known);
-      return advice_of(*active_);
+      return recording_plan_of(*active_);
     }
   }
   return {};
@@ -246,17 +248,18 @@ void Session::warn_if_never_planned(const StepReport& step) {
 bool Session::wants_guarded(const Sequence& sequence) const {
   const std::lock_guard lock(mutex_);
   const Known known = find(sequence);
-  return known && !known->advice.guarded;
+  return known && !known->recording_plan.guarded;
 }
 
 // Recorders share what they follow, so a changed copy takes its place.
-void Session::note_guarded(const Sequence& sequence, const tape::Advice& followed,
+void Session::note_guarded(const Sequence& sequence, const tape::RecordingPlan& followed,
                            std::vector<tape::ValueId> values) {
   const std::lock_guard lock(mutex_);
   const Known known = find(sequence);
-  if (!known || known->advice.keep != followed.keep) return;
+  if (!known || known->recording_plan.keep != followed.keep) return;
   auto changed = std::make_shared<KnownSequence>(*known);
-  changed->advice.guarded = std::make_shared<const std::vector<tape::ValueId>>(std::move(values));
+  changed->recording_plan.guarded =
+      std::make_shared<const std::vector<tape::ValueId>>(std::move(values));
   replace(known, std::move(changed));
 }
 
@@ -265,10 +268,10 @@ void Session::look_at_modes() {
   looks_at_modes_ = true;
 }
 
-tape::Advice Session::advice_of(const KnownSequence& known) const {
-  tape::Advice advice = known.advice;
-  advice.has_one_mode = advice.has_one_mode && !looks_at_modes_;
-  return advice;
+tape::RecordingPlan Session::recording_plan_of(const KnownSequence& known) const {
+  tape::RecordingPlan recording_plan = known.recording_plan;
+  recording_plan.has_one_mode = recording_plan.has_one_mode && !looks_at_modes_;
+  return recording_plan;
 }
 
 void Session::replayed(std::int64_t number, const tape::Tape& tape) {
@@ -284,7 +287,7 @@ void Session::replayed(std::int64_t number, const tape::Tape& tape) {
 
 Session::Known Session::find(const Sequence& sequence) const {
   const auto known = std::ranges::find_if(
-      sequences_, [&](const Known& other) { return *other->advice.sequence == sequence; });
+      sequences_, [&](const Known& other) { return *other->recording_plan.sequence == sequence; });
   return known == sequences_.end() ? nullptr : *known;
 }
 
@@ -292,12 +295,12 @@ Session::Known Session::find(const Sequence& sequence) const {
 bool Session::adds_nothing(const Known& before, const Profiled& profiled,
                            const plan::Graph& graph) const {
   if (!before || !before->plan || options_.verify == Verify::every_n_steps) return false;
-  const auto is_same = [](const tape::Variant& a, const tape::Variant& b) {
+  const auto is_same = [](const tape::ReplayMethod& a, const tape::ReplayMethod& b) {
     return a.formula == b.formula && a.joins == b.joins;
   };
-  return (profiled.has_one_mode || !before->advice.has_one_mode) &&
+  return (profiled.has_one_mode || !before->recording_plan.has_one_mode) &&
          num_passes(*before->graph) >= num_passes(graph) &&
-         std::ranges::equal(*before->advice.variants, profiled.variants, is_same) &&
+         std::ranges::equal(*before->recording_plan.methods, profiled.methods, is_same) &&
          std::ranges::equal(before->graph->values, graph.values, {}, &plan::Value::must_keep,
                             &plan::Value::must_keep);
 }
@@ -319,9 +322,10 @@ void Session::learn(const Profiled& profiled, plan::Graph graph) {
   auto known = std::make_shared<KnownSequence>();
   known->graph = std::make_shared<const plan::Graph>(std::move(graph));
   known->device = profiled.device;
-  known->advice.sequence = std::make_shared<const Sequence>(profiled.sequence);
-  known->advice.variants = std::make_shared<const std::vector<tape::Variant>>(profiled.variants);
-  known->advice.has_one_mode = profiled.has_one_mode;
+  known->recording_plan.sequence = std::make_shared<const Sequence>(profiled.sequence);
+  known->recording_plan.methods =
+      std::make_shared<const std::vector<tape::ReplayMethod>>(profiled.methods);
+  known->recording_plan.has_one_mode = profiled.has_one_mode;
   plan_for(*known);
   remember(std::move(known));
 }
@@ -367,15 +371,15 @@ void Session::plan_for(KnownSequence& known) {
   const plan::Graph& graph = *known.graph;
   known.plan = std::make_shared<const plan::Plan>(make_plan(graph, known.device));
   known.name = std::make_shared<const std::string>(known.plan->brief_report());
-  known.advice.keep = kept_by(*known.plan, graph);
-  known.advice.sweeps = sweep_plans_of(*known.plan);
-  known.advice.offloads = offloads_of(*known.plan);
-  known.advice.guarded = nullptr;
+  known.recording_plan.keep = kept_by(*known.plan, graph);
+  known.recording_plan.sweeps = sweep_plans_of(*known.plan);
+  known.recording_plan.offloads = offloads_of(*known.plan);
+  known.recording_plan.guarded = nullptr;
 }
 
 void Session::remember(Known known) {
   const std::lock_guard lock(mutex_);
-  if (const Known before = find(*known->advice.sequence)) std::erase(sequences_, before);
+  if (const Known before = find(*known->recording_plan.sequence)) std::erase(sequences_, before);
   const auto most = kMeasurementsAPlan * static_cast<std::size_t>(options_.max_plans);
   if (sequences_.size() >= most) sequences_.erase(sequences_.begin());
   activate(std::move(known));
@@ -408,9 +412,9 @@ void Session::forget_plans() {
     if (!known->plan) continue;
     auto forgotten = std::make_shared<KnownSequence>(*known);
     forgotten->plan = nullptr;
-    forgotten->advice.keep = nullptr;
-    forgotten->advice.sweeps = nullptr;
-    forgotten->advice.offloads = nullptr;
+    forgotten->recording_plan.keep = nullptr;
+    forgotten->recording_plan.sweeps = nullptr;
+    forgotten->recording_plan.offloads = nullptr;
     known = std::move(forgotten);
     --excess;
   }

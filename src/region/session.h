@@ -23,7 +23,7 @@ namespace gradrecomp::inline GRADRECOMP_NAMESPACE {
 
 /// Everything known of one op sequence.
 struct KnownSequence {
-  tape::Advice advice;                       ///< shared with the recorders that follow it
+  tape::RecordingPlan recording_plan;        ///< shared with the recorders that follow it
   std::shared_ptr<const plan::Graph> graph;  ///< null if there is nothing to plan
   std::shared_ptr<const plan::Plan> plan;    ///< null: none was made, or it was forgotten
   c10::Device device = c10::kCPU;            ///< that its ops ran on
@@ -31,7 +31,7 @@ struct KnownSequence {
   std::string why_safe;         ///< why it goes by what its first step kept; empty if by a plan
   bool is_provisional = false;  ///< it goes so until a backward pass comes
 
-  [[nodiscard]] std::uint64_t signature() const { return advice.sequence->back(); }
+  [[nodiscard]] std::uint64_t signature() const { return recording_plan.sequence->back(); }
   [[nodiscard]] bool is_to_be_planned() const { return why_safe.empty(); }
 };
 
@@ -45,8 +45,8 @@ class Session {
   /// What a profiled step found out beside its graph.
   struct Profiled {
     const Sequence& sequence;
-    std::vector<tape::Variant> variants;
-    std::vector<std::uint8_t> kept;  ///< what the step itself kept, as an advice does
+    std::vector<tape::ReplayMethod> methods;
+    std::vector<std::uint8_t> kept;  ///< what the step itself kept, as a recording plan does
     c10::Device device;              ///< that its ops ran on
     bool has_one_mode;               ///< all its ops ran in one NumericMode
     bool was_short_of_memory;        ///< so that not all it made was verified
@@ -67,13 +67,14 @@ class Session {
   [[nodiscard]] std::shared_ptr<const std::string> plan_name() const;
   [[nodiscard]] StepReport report() const;
 
-  /// Advice to begin a step with; none if the step is to be profiled, or if it may not be and there
-  /// is no plan.
-  tape::Advice begin_step(bool may_profile);
+  /// How to record a step that begins; none if the step is to be profiled, or if it may not be and
+  /// there is no plan.
+  tape::RecordingPlan begin_step(bool may_profile);
   /// The number of the step that began last. Reports are of the step with the highest.
   [[nodiscard]] std::int64_t step_number() const;
-  /// Advice for a step that left its plan at `call`, or none if no known sequence goes on so.
-  tape::Advice leave_plan(std::size_t call, std::uint64_t hash);
+  /// How to record on in a step that left its plan at `call`, or none if no known sequence goes on
+  /// so.
+  tape::RecordingPlan leave_plan(std::size_t call, std::uint64_t hash);
   /// Has `then` called when the next step begins.
   void at_next_step(std::function<void()> then);
   /// Call it without locks before begin_step().
@@ -86,8 +87,8 @@ class Session {
   void closed(std::int64_t number, StepReport step, const Sequence& sequence);
   /// Whether it is still unknown which values of the sequence replays depend on.
   [[nodiscard]] bool wants_guarded(const Sequence& sequence) const;
-  /// Notes them, unless the sequence has been given other advice since.
-  void note_guarded(const Sequence& sequence, const tape::Advice& followed,
+  /// Notes them, unless the sequence has been given another plan since.
+  void note_guarded(const Sequence& sequence, const tape::RecordingPlan& followed,
                     std::vector<tape::ValueId> values);
   /// Notes that a step changed its NumericMode where it was not expected to. Later steps look at
   /// each op.
@@ -118,7 +119,7 @@ class Session {
   [[nodiscard]] bool due_for_verification() const;
   [[nodiscard]] Known find(const Sequence& sequence) const;
   [[nodiscard]] Known expected() const;
-  [[nodiscard]] tape::Advice advice_of(const KnownSequence& known) const;
+  [[nodiscard]] tape::RecordingPlan recording_plan_of(const KnownSequence& known) const;
   void begin_report(StepReport report);
   void note_report(std::int64_t number, StepReport step);
   void activate(Known known);

@@ -17,18 +17,21 @@ struct EndOfThread {
   ~EndOfThread() { Step::give_up_current(); }
 };
 
-tape::Advice drop_everything() {
+tape::RecordingPlan drop_everything() {
   static const auto* nothing =
       new auto(std::make_shared<const std::vector<std::uint8_t>>());  // for programs that end
   return {nullptr, *nothing};
 }
 
-/// What the tape holds as it is sealed, as an advice says it.
+/// What the tape holds as it is sealed, as a recording plan says it.
 std::vector<std::uint8_t> kept_by(const tape::Tape& tape) {
   std::vector<std::uint8_t> kept;
   for (const tape::Value& value : tape.values()) {
     const bool is_kept = value.hold == tape::Hold::kept || value.hold == tape::Hold::offloaded;
-    kept.push_back(value.must_keep ? tape::kKeepAsSource : (is_kept ? 1 : 0));
+    const auto verdict = value.must_keep ? tape::Verdict::keep_as_source
+                         : is_kept       ? tape::Verdict::keep
+                                         : tape::Verdict::drop;
+    kept.push_back(static_cast<std::uint8_t>(verdict));
   }
   return kept;
 }
@@ -42,14 +45,13 @@ Step::Step(std::shared_ptr<Session> session)
     tape_->guard(session_->options().guard);
     session_->next_step_begins();
   }
-  const tape::Advice advice =
+  const tape::RecordingPlan plan =
       session_ ? as_far_as_possible(session_->begin_step(!is_captured_)) : drop_everything();
   if (session_) number_ = session_->step_number();
-  if (advice.keep == nullptr && !is_captured_) begin_profile();
-  name_plan(advice);
+  if (plan.keep == nullptr && !is_captured_) begin_profile();
+  name_plan(plan);
   recorder_ = std::make_unique<tape::Recorder>(
-      tape_, advice,
-      [this](std::size_t call, std::uint64_t hash) { return left_plan(call, hash); });
+      tape_, plan, [this](std::size_t call, std::uint64_t hash) { return left_plan(call, hash); });
   if (session_) {
     if (session_->has_substitutes()) recorder_->take_apart();
     // What is captured cannot be verified, so it is kept where no plan says otherwise.
@@ -110,26 +112,26 @@ void Step::begin_profile() {
   }
 }
 
-void Step::name_plan(const tape::Advice& advice) {
-  const bool planned = session_ != nullptr && advice.keep != nullptr;
+void Step::name_plan(const tape::RecordingPlan& plan) {
+  const bool planned = session_ != nullptr && plan.keep != nullptr;
   tape_->name_plan(planned ? session_->plan_name() : nullptr);
 }
 
 /// A graph that is captured runs later, when host memory may hold something else.
-tape::Advice Step::as_far_as_possible(tape::Advice advice) const {
-  if (is_captured_) advice.offloads = nullptr;
-  return advice;
+tape::RecordingPlan Step::as_far_as_possible(tape::RecordingPlan plan) const {
+  if (is_captured_) plan.offloads = nullptr;
+  return plan;
 }
 
-tape::Advice Step::left_plan(std::size_t call, std::uint64_t hash) {
-  auto advice = as_far_as_possible(session_->leave_plan(call, hash));
-  name_plan(advice);
+tape::RecordingPlan Step::left_plan(std::size_t call, std::uint64_t hash) {
+  auto plan = as_far_as_possible(session_->leave_plan(call, hash));
+  name_plan(plan);
   // Only a log of the whole step makes a graph; a step that leaves later is profiled next time.
-  if (advice.keep == nullptr && call == 0 && !is_captured_) {
+  if (plan.keep == nullptr && call == 0 && !is_captured_) {
     begin_profile();
     if (stage_) recorder_->begin_stage(log_->stage(*stage_));
   }
-  return advice;
+  return plan;
 }
 
 void Step::begin_stage(std::string_view name) {
@@ -157,7 +159,7 @@ void Step::close() {
   const Session::Sequence sequence = recorder_->sequence();
   const bool planned = recorder_->follows_plan_to_the_end();
   if (planned && session_->wants_guarded(sequence)) {
-    session_->note_guarded(sequence, recorder_->advice(), recorder_->values_to_guard());
+    session_->note_guarded(sequence, recorder_->recording_plan(), recorder_->values_to_guard());
   }
   recorder_.reset();
   current_step = nullptr;

@@ -36,10 +36,10 @@ class Step {
   void close();
 
  private:
-  tape::Advice left_plan(std::size_t call, std::uint64_t hash);
-  [[nodiscard]] tape::Advice as_far_as_possible(tape::Advice advice) const;
+  tape::RecordingPlan left_plan(std::size_t call, std::uint64_t hash);
+  [[nodiscard]] tape::RecordingPlan as_far_as_possible(tape::RecordingPlan plan) const;
   void begin_profile();
-  void name_plan(const tape::Advice& advice);
+  void name_plan(const tape::RecordingPlan& plan);
   void close_window();
   void note_modes();
   void tell_session(const Session::Sequence& sequence, bool planned);

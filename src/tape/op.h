@@ -56,18 +56,18 @@ struct Op {
   std::optional<c10::Stream> stream;              ///< on devices that have streams
   std::shared_ptr<const Substitute> substitute;   ///< of a part of a call; null for whole calls
   std::shared_ptr<const PackedForm> packed_form;  ///< makes the `packed` result; null: none is
-  Variant variant;                                ///< as verified
+  ReplayMethod method;                            ///< as verified
   std::int32_t stage = 0;
   std::int32_t num_wanted_results = 0;  ///< dropped results that a handle or a wanted op needs
   std::int32_t sweep = 0;               ///< last replay sweep that ran it
   bool replayable = true;
 
   /// Whether replays make its only result, in memory of its own, by a kernel instead of the call.
-  [[nodiscard]] bool has_kernel() const { return variant.formula >= 0 && results.front().read < 0; }
+  [[nodiscard]] bool has_kernel() const { return method.formula >= 0 && results.front().read < 0; }
 
   /// A part whose substitute has not been found to have the bits of the call.
   [[nodiscard]] bool has_open_formula() const {
-    return substitute != nullptr && variant.formula < 0;
+    return substitute != nullptr && method.formula < 0;
   }
 };
 

@@ -13,7 +13,7 @@ struct Op;
 class PackedForm;
 
 /// How verification found an op's results to be made again with equal bits.
-struct Variant {
+struct ReplayMethod {
   std::int8_t formula = -1;  ///< of the kernel that does what it did; -1: the recorded call itself
   bool joins = false;        ///< a kernel may write its result over what the op before it has made
 };

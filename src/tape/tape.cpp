@@ -95,10 +95,10 @@ bool Tape::has_one_mode() const {
   });
 }
 
-std::vector<Variant> Tape::variants() const {
-  std::vector<Variant> variants;
-  for (const Op& op : ops_) variants.push_back(op.variant);
-  return variants;
+std::vector<ReplayMethod> Tape::methods() const {
+  std::vector<ReplayMethod> methods;
+  for (const Op& op : ops_) methods.push_back(op.method);
+  return methods;
 }
 
 void Tape::print(ValueId id, const Geometry& geometry, Guard guard) {

@@ -114,7 +114,7 @@ class Tape : public std::enable_shared_from_this<Tape> {
   void note_draw() { draws_ = true; }
   [[nodiscard]] bool draws() const { return draws_; }
   /// Per op, what verification found; what a later step on the same op sequence may go by.
-  [[nodiscard]] std::vector<Variant> variants() const;
+  [[nodiscard]] std::vector<ReplayMethod> methods() const;
   /// Whether verification kept what it had no memory to look at.
   [[nodiscard]] bool verification_was_short() const { return verification_was_short_; }
   void note_short_verification() { verification_was_short_ = true; }

@@ -172,7 +172,7 @@ TEST(Recorder, AdviceIsLeftAtTheFirstCallItDidNotForesee) {
   auto second = std::make_shared<Tape>();
   const Recorder recorder(second, {sequence, nothing()}, [&](std::size_t call, std::uint64_t) {
     left_at.push_back(call);
-    return Advice{};
+    return RecordingPlan{};
   });
   x.exp().cos();
   EXPECT_EQ(left_at, std::vector<std::size_t>{1});

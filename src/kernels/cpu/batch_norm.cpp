@@ -31,7 +31,7 @@ void normalise_block(const BatchNorm& args, const Channels& channels, Block& blo
                  by.invstd = channels.invstd.data() + channel;
                  by.gamma = channels.gamma.data() + channel;
                  by.beta = channels.beta.data() + channel;
-                 spans().normalise(by, block.input() + begin, block.values() + begin, size);
+                 vector_loops().normalise(by, block.input() + begin, block.values() + begin, size);
                });
   block.computed();
 }

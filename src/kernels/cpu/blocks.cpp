@@ -11,14 +11,15 @@ Block::Block(Dtype dtype, const void* x, void* y, std::int64_t first, std::int64
     input_ = static_cast<const float*>(x) + first;
     values_ = static_cast<float*>(y) + first;
   } else {
-    spans().load(dtype, static_cast<const std::uint16_t*>(x) + first, buffer_, size);
+    vector_loops().load(dtype, static_cast<const std::uint16_t*>(x) + first, buffer_, size);
     input_ = values_ = buffer_;
   }
 }
 
 const float* Block::operand(const void* tensor) {
   if (dtype_ == Dtype::float32) return static_cast<const float*>(tensor) + first_;
-  spans().load(dtype_, static_cast<const std::uint16_t*>(tensor) + first_, operand_buffer_, size_);
+  vector_loops().load(dtype_, static_cast<const std::uint16_t*>(tensor) + first_, operand_buffer_,
+                      size_);
   return operand_buffer_;
 }
 
@@ -31,7 +32,7 @@ void Block::computed() {
 void Block::settle() {
   if (!filled_ && input_ != values_) std::copy_n(input_, size_, values_);
   filled_ = true;
-  if (!rounded_) spans().round(dtype_, values_, size_);
+  if (!rounded_) vector_loops().round(dtype_, values_, size_);
   rounded_ = true;
 }
 
@@ -43,21 +44,21 @@ void Block::apply(const Step& step) {
   const float* source = first ? input_ : values_;
   switch (step.kind) {
     case StepKind::relu:
-      return spans().relu(values_, size_);  // exact
+      return vector_loops().relu(values_, size_);  // exact
     case StepKind::add:
-      spans().add(source, operand(step.operand), values_, size_);
+      vector_loops().add(source, operand(step.operand), values_, size_);
       break;
     case StepKind::mul:
-      spans().mul(source, operand(step.operand), values_, size_);
+      vector_loops().mul(source, operand(step.operand), values_, size_);
       break;
     case StepKind::add_scalar:
-      spans().add_scalar(values_, step.scalar, size_);
+      vector_loops().add_scalar(values_, step.scalar, size_);
       break;
     case StepKind::mul_scalar:
-      spans().mul_scalar(values_, step.scalar, size_);
+      vector_loops().mul_scalar(values_, step.scalar, size_);
       break;
     case StepKind::mask:
-      spans().mask(values_, static_cast<const std::uint8_t*>(step.operand) + first_, size_);
+      vector_loops().mask(values_, static_cast<const std::uint8_t*>(step.operand) + first_, size_);
       return;  // exact: by 0 or 1
   }
   computed();
@@ -65,7 +66,7 @@ void Block::apply(const Step& step) {
 
 void Block::finish() {
   if (dtype_ == Dtype::float32) return settle();
-  spans().store(dtype_, values_, static_cast<std::uint16_t*>(y_) + first_, size_);
+  vector_loops().store(dtype_, values_, static_cast<std::uint16_t*>(y_) + first_, size_);
 }
 
 }  // namespace gradrecomp::kernels

@@ -3,7 +3,7 @@
 #include <span>
 
 #include "gradrecomp/kernels/pointwise.h"
-#include "kernels/cpu/spans.h"
+#include "kernels/cpu/vector_loops.h"
 
 namespace gradrecomp::kernels {
 

@@ -19,7 +19,7 @@ void layer_norm_apply(const LayerNorm& args, Stream /*stream*/) {
       const Normalisation by{args.rounding,         Coefficients::weights_per_element,
                              mean.data() + row,     rstd.data() + row,
                              gamma.data() + column, beta.data() + column};
-      spans().normalise(by, block.input() + begin, block.values() + begin, size);
+      vector_loops().normalise(by, block.input() + begin, block.values() + begin, size);
     };
   };
   for_each_block(args.num_rows * args.num_columns, [&](std::int64_t first, std::int64_t size) {

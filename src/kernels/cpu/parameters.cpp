@@ -1,6 +1,6 @@
 #include "kernels/cpu/parameters.h"
 
-#include "kernels/cpu/spans.h"
+#include "kernels/cpu/vector_loops.h"
 
 namespace gradrecomp::kernels {
 
@@ -9,7 +9,7 @@ Parameters::Parameters(const void* stored, Dtype dtype, std::int64_t size, float
   if (stored != nullptr && dtype == Dtype::float32) return;
   copy_.assign(static_cast<std::size_t>(size), absent);
   if (stored != nullptr) {
-    spans().load(dtype, static_cast<const std::uint16_t*>(stored), copy_.data(), size);
+    vector_loops().load(dtype, static_cast<const std::uint16_t*>(stored), copy_.data(), size);
   }
   data_ = copy_.data();
 }

@@ -7,7 +7,7 @@
 namespace gradrecomp::kernels {
 
 float rounded(float value, Dtype dtype) {
-  if (dtype != Dtype::float32) spans().round(dtype, &value, 1);
+  if (dtype != Dtype::float32) vector_loops().round(dtype, &value, 1);
   return value;
 }
 

@@ -4,8 +4,8 @@
 
 #include <cstring>
 
+#include "tape/aten/below_recording.h"
 #include "tape/aten/geometry.h"
-#include "tape/aten/unseen.h"
 
 namespace gradrecomp::tape {
 namespace {
@@ -23,7 +23,7 @@ at::Tensor as_bytes(const c10::Storage& storage) {
 }
 
 c10::Storage clone(const c10::Storage& storage) {
-  const Unseen unseen;
+  const BelowRecording below;
   const auto size = static_cast<std::int64_t>(storage.nbytes());
   auto copy = at::empty({size}, at::TensorOptions().dtype(at::kByte).device(storage.device()));
   if (size > 0) copy.copy_(as_bytes(storage));

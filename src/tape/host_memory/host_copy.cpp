@@ -8,9 +8,9 @@
 #include <mutex>
 #include <utility>
 
+#include "tape/aten/below_recording.h"
 #include "tape/aten/bytes.h"
 #include "tape/aten/stream_scope.h"
-#include "tape/aten/unseen.h"
 #include "tape/host_memory/host_pool.h"
 
 namespace gradrecomp::tape {
@@ -54,7 +54,7 @@ c10::Event copy(const c10::Storage& to, const c10::Storage& from, const c10::Str
 
 HostCopy::HostCopy(const c10::Storage& original, const std::optional<c10::Stream>& home)
     : device_(original.device()) {
-  const Unseen unseen;
+  const BelowRecording below;
   if (home && home->device() == device_) home_ = home;
   host_ = host_storage(device_, original.nbytes());
   if (device_.is_cpu()) {
@@ -83,7 +83,7 @@ void HostCopy::leave() {
 }
 
 c10::Storage HostCopy::bring_back() {
-  const Unseen unseen;
+  const BelowRecording below;
   const auto size = static_cast<std::int64_t>(host_.nbytes());
   const auto bytes = at::TensorOptions().dtype(at::kByte).device(device_);
   if (device_.is_cpu()) {

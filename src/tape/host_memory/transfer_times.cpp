@@ -6,15 +6,15 @@
 #include <limits>
 #include <optional>
 
+#include "tape/aten/below_recording.h"
 #include "tape/aten/stopwatch.h"
 #include "tape/aten/stream_scope.h"
-#include "tape/aten/unseen.h"
 #include "tape/host_memory/host_copy.h"
 
 namespace gradrecomp::tape {
 
 TransferTimes time_transfers(c10::Device device, std::int64_t bytes) {
-  const Unseen unseen;
+  const BelowRecording below;
   const auto original = at::zeros({bytes}, at::TensorOptions().dtype(at::kByte).device(device));
   std::optional<c10::Stream> stream;
   if (!device.is_cpu()) stream = present_stream_of(device);

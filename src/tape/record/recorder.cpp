@@ -22,6 +22,8 @@
 #include "tape/dispatch/shortage.h"
 #include "tape/observer.h"
 #include "tape/print.h"
+#include "tape/record/arguments.h"
+#include "tape/record/draws.h"
 #include "tape/record/engine.h"
 #include "tape/record/interceptor.h"
 #include "tape/record/may_differ.h"
@@ -48,12 +50,6 @@ std::uint64_t mix(std::uint64_t hash, std::uint64_t item) {
   return hash * 0xff51afd7ed558ccdu;
 }
 
-// Kinds whose content may change or cannot be copied: what they configure cannot be run again.
-bool is_opaque(const c10::IValue& argument) {
-  return argument.isObject() || argument.isCapsule() || argument.isPyObject() ||
-         argument.isFuture() || argument.isRRef() || argument.isBlob() || argument.isGenericDict();
-}
-
 /// Where it runs: a tensor of the CPU may be a number beside those of another device.
 std::optional<c10::Device> device_of(const Op& op, const Tape& tape) {
   std::optional<c10::Device> device;
@@ -67,66 +63,6 @@ std::optional<c10::Device> device_of(const Op& op, const Tape& tape) {
     device = argument.toDevice();  // that it makes something on, or copies to
   }
   return device;
-}
-
-std::optional<at::Generator> generator_of(const Op& op, c10::Device device) {
-  for (const auto& argument : op.arguments) {
-    if (argument.isGenerator() && argument.toGenerator().defined()) return argument.toGenerator();
-  }
-  if (device.is_meta()) return std::nullopt;
-  return at::globalContext().defaultGenerator(device);
-}
-
-/// Null on devices that have no generator, and of one that nobody can read.
-std::unique_ptr<const RngState> rng_state_of(const Op& op, c10::Device device) {
-  const auto generator = generator_of(op, device);
-  return generator ? RngState::of(*generator) : nullptr;
-}
-
-/// Whether an operator that is not LibTorch's own draws random numbers, as its tags may not say.
-class UntaggedDraws {
- public:
-  UntaggedDraws(const OpTraits& traits, const Op& op, std::optional<c10::Device> device) {
-    if (!traits.foreign || traits.seeded || !op.replayable) return;
-    is_capturing_ = is_capturing();
-    if (is_capturing_) return;
-    states_.push_back(RngState::of(at::globalContext().defaultGenerator(c10::kCPU)));
-    if (!device) return;
-    const auto generator = generator_of(op, *device);
-    if (generator) states_.push_back(RngState::of(*generator));
-  }
-  [[nodiscard]] bool may_have_happened() const {
-    return is_capturing_ || !std::ranges::all_of(states_, is_known_to_be_current);
-  }
-
- private:
-  static bool is_known_to_be_current(const std::unique_ptr<const RngState>& state) {
-    return state != nullptr && state->is_current();
-  }
-
-  std::vector<std::unique_ptr<const RngState>> states_;
-  bool is_capturing_ = false;  // when nobody may ask
-};
-
-/// Whether resize_() or resize_as_(), called with the last `count` of `stack`, takes new memory.
-bool grows(const torch::jit::Stack& stack, std::size_t count) {
-  const c10::IValue& self = stack[stack.size() - count];
-  const c10::IValue& to = stack[stack.size() - count + 1];
-  if (!self.isTensor() || !self.toTensor().has_storage()) return false;
-  const at::Tensor& tensor = self.toTensor();
-  const std::int64_t numel =
-      to.isTensor() ? to.toTensor().numel() : c10::multiply_integers(to.toIntVector());
-  const auto bytes = (tensor.storage_offset() + numel) * tensor.element_size();
-  return bytes > static_cast<std::int64_t>(tensor.storage().nbytes());
-}
-
-/// Whether they give the tensor the sizes that it has.
-bool keeps_sizes(const torch::jit::Stack& stack, std::size_t count) {
-  const c10::IValue& self = stack[stack.size() - count];
-  const c10::IValue& to = stack[stack.size() - count + 1];
-  if (!self.isTensor()) return false;
-  return self.toTensor().sizes() ==
-         (to.isTensor() ? to.toTensor().sizes().vec() : to.toIntVector());
 }
 
 /// Whether backward finds a gradient in `tensor`, or in the leaf that it views. What memory it
@@ -174,53 +110,13 @@ bool needs_gradient(const at::Tensor& tensor) {
   return tensor.requires_grad() && c10::GradMode::is_enabled();
 }
 
-using VisitTensor = c10::function_ref<void(const at::Tensor&, std::int32_t element)>;
-
-/// Calls `visit` for every defined tensor in `argument`, at any depth.
-void for_each_tensor(const c10::IValue& argument, VisitTensor visit) {
-  if (argument.isTensor()) {
-    if (argument.toTensor().defined()) visit(argument.toTensor(), -1);
-  } else if (argument.isTensorList()) {
-    std::int32_t element = 0;
-    for (const at::Tensor& tensor : argument.toTensorList()) {
-      if (tensor.defined()) visit(tensor, element);
-      ++element;
-    }
-  } else if (argument.isList() && !argument.isIntList()) {
-    std::int32_t element = 0;
-    for (const c10::IValue& item : argument.toListRef()) {
-      for_each_tensor(item,
-                      [&](const at::Tensor& tensor, std::int32_t) { visit(tensor, element); });
-      ++element;
-    }
-  } else if (argument.isTuple()) {
-    for (const c10::IValue& item : argument.toTupleRef().elements()) {
-      for_each_tensor(item, [&](const at::Tensor& tensor, std::int32_t) { visit(tensor, -1); });
-    }
-  }
-}
-
-constexpr std::uint8_t kDrop = 0;
-constexpr std::uint8_t kKeep = 1;
-
-/// What `advice` says of a value that an op made.
-std::uint8_t verdict(const Advice& advice, ValueId value) {
-  const auto* keep = advice.keep.get();
-  if (keep == nullptr || static_cast<std::size_t>(value) >= keep->size()) return kDrop;
-  return (*keep)[value];
-}
-
-bool guards(const Advice& advice, ValueId value) {
-  return advice.guarded == nullptr || std::ranges::binary_search(*advice.guarded, value);
-}
-
 /// Whether what is on `tape` was treated as both say.
-bool agree_so_far(const Advice& one, const Advice& other, const Tape& tape) {
+bool agree_so_far(const RecordingPlan& one, const RecordingPlan& other, const Tape& tape) {
   for (ValueId id = 0; id < static_cast<ValueId>(tape.values().size()); ++id) {
     const Value& value = tape.values()[id];
     if (value.num_reads == 0 && value.producer < 0) continue;  // the current op is the first
-    const bool is_read_blindly = value.external && !guards(one, id) && guards(other, id);
-    if (is_read_blindly || verdict(one, id) != verdict(other, id)) return false;
+    const bool is_read_blindly = value.external && !one.guards(id) && other.guards(id);
+    if (is_read_blindly || one.verdict_on(id) != other.verdict_on(id)) return false;
   }
   return !one.offloads && !other.offloads;
 }
@@ -254,15 +150,15 @@ struct Recorder::Draft {
   }
 };
 
-Recorder::Recorder(std::shared_ptr<Tape> tape, Advice advice, Diverged diverged)
+Recorder::Recorder(std::shared_ptr<Tape> tape, RecordingPlan plan, Diverged diverged)
     : tape_(std::move(tape)),
       writer_(*tape_),
-      advice_(std::move(advice)),
+      plan_(std::move(plan)),
       diverged_(std::move(diverged)),
       outer_(current_recorder),
       included_((install(), kInterceptedKey)) {
   current_recorder = this;
-  tape_->follow(advice_.sweeps, advice_.offloads);
+  tape_->follow(plan_.sweeps, plan_.offloads);
 }
 
 Recorder::~Recorder() {
@@ -279,8 +175,7 @@ Recorder* Recorder::current() noexcept {
 }
 
 bool Recorder::follows_plan_to_the_end() const {
-  return !mixes_plans_ && advice_.sequence != nullptr &&
-         advice_.sequence->size() == sequence_.size();
+  return !mixes_plans_ && plan_.sequence != nullptr && plan_.sequence->size() == sequence_.size();
 }
 
 std::vector<ReplayTimes> Recorder::close_window(bool verify) {
@@ -676,7 +571,7 @@ void Recorder::read_tensor(Draft& draft, const at::Tensor& tensor, std::int16_t 
 void Recorder::guard_externals(Draft& draft) {
   for (Read& read : draft.op.reads) {
     if (read.written || read.scratch || !tape_->values()[read.value].external) continue;
-    const bool guarded = guards(advice_, read.value);
+    const bool guarded = plan_.guards(read.value);
     if (guarded) writer_.print_source(read.value, read.geometry);
     read.blind = !guarded && writer_.is_unknown(read.value);
   }
@@ -685,8 +580,9 @@ void Recorder::guard_externals(Draft& draft) {
 // Whatever this step or the next saves for backward, a replay of what is kept is never needed.
 std::vector<ValueId> Recorder::values_to_guard() const {
   const auto is_dropped = [&](const Result& result) {
-    const std::uint8_t said = verdict(advice_, result.value);
-    return said == kDrop || (said == kKeep && tape_->values()[result.value].overwritten_by >= 0);
+    const Verdict said = plan_.verdict_on(result.value);
+    return said == Verdict::drop ||
+           (said == Verdict::keep && tape_->values()[result.value].overwritten_by >= 0);
   };
   std::set<ValueId> values;
   for (const Op& op : tape_->ops()) {
@@ -715,7 +611,7 @@ bool Recorder::is_watched(const at::Tensor& tensor) const {
 // Modes are asked for at each op, which takes longer than all else here, only while it is not known
 // whether the region changes them.
 std::shared_ptr<const DispatchState> Recorder::dispatch_state() {
-  const bool is_known = advice_.has_one_mode && dispatch_state_ != nullptr;
+  const bool is_known = plan_.has_one_mode && dispatch_state_ != nullptr;
   const DispatchState present(is_known ? dispatch_state_->mode() : NumericMode::present());
   if (dispatch_state_ == nullptr || *dispatch_state_ != present) {
     dispatch_state_ = std::make_shared<const DispatchState>(present);
@@ -725,7 +621,7 @@ std::shared_ptr<const DispatchState> Recorder::dispatch_state() {
 
 /// Where one mode was taken for granted and is another now, no op is known to have run in either.
 void Recorder::check_mode() {
-  if (!advice_.has_one_mode || dispatch_state_ == nullptr) return;
+  if (!plan_.has_one_mode || dispatch_state_ == nullptr) return;
   if (dispatch_state_->mode() != NumericMode::present()) tape_->lose_mode();
 }
 
@@ -750,8 +646,8 @@ void Recorder::foresee(const Draft& draft) {
   }
   sequence_.push_back(hash_);
   const std::size_t call = sequence_.size() - 1;
-  const bool planned = advice_.sequence != nullptr;
-  if (planned && (call >= advice_.sequence->size() || (*advice_.sequence)[call] != hash_)) {
+  const bool planned = plan_.sequence != nullptr;
+  if (planned && (call >= plan_.sequence->size() || (*plan_.sequence)[call] != hash_)) {
     leave_plan(call);
   }
 }
@@ -760,11 +656,12 @@ void Recorder::foresee(const Draft& draft) {
 // what comes now that may not do, so whatever the program still holds is kept.
 void Recorder::leave_plan(std::size_t call) {
   check_mode();
-  const Advice left = std::exchange(advice_, diverged_ ? diverged_(call, hash_) : Advice{});
-  tape_->follow(advice_.sweeps, advice_.offloads);
+  const RecordingPlan left =
+      std::exchange(plan_, diverged_ ? diverged_(call, hash_) : RecordingPlan{});
+  tape_->follow(plan_.sweeps, plan_.offloads);
   window_first_op_ = static_cast<OpId>(tape_->ops().size());
   window_first_value_ = static_cast<ValueId>(tape_->values().size());
-  if (!agree_so_far(left, advice_, *tape_)) {
+  if (!agree_so_far(left, plan_, *tape_)) {
     writer_.close_window(0, keeps_saved_);
     mixes_plans_ = true;
   }
@@ -913,11 +810,11 @@ void Recorder::find_written(Draft& draft) {
 
 void Recorder::finish(Op recorded) {
   const bool replayable = recorded.replayable;
-  const auto* variants = advice_.variants.get();
+  const auto* methods = plan_.methods.get();
   const std::size_t position = tape_->ops().size();
-  const bool is_open = recorded.variant.formula < 0;
-  if (is_open && variants != nullptr && position < variants->size()) {
-    recorded.variant = still_valid((*variants)[position], *tape_, recorded);
+  const bool is_open = recorded.method.formula < 0;
+  if (is_open && methods != nullptr && position < methods->size()) {
+    recorded.method = still_valid((*methods)[position], *tape_, recorded);
   }
   const auto op = writer_.add_op(std::move(recorded));
   for (const Result& result : tape_->ops()[op].results) {
@@ -928,12 +825,12 @@ void Recorder::finish(Op recorded) {
 }
 
 void Recorder::judge(ValueId value) {
-  switch (verdict(advice_, value)) {
-    case kKeepAsSource:
+  switch (plan_.verdict_on(value)) {
+    case Verdict::keep_as_source:
       return tape_->make_source(value);
-    case kKeep:
+    case Verdict::keep:
       return writer_.keep_as_planned(value);
-    default:
+    case Verdict::drop:
       return;
   }
 }

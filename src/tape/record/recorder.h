@@ -8,44 +8,24 @@
 #include <memory>
 #include <vector>
 
+#include "tape/record/recording_plan.h"
 #include "tape/record/tape_writer.h"
 
 namespace gradrecomp::tape {
 
 struct OpTraits;
 
-/// Verdict on a value that a replay was found not to make again.
-inline constexpr std::uint8_t kKeepAsSource = 2;
-
 struct Part;
-
-/// What a recorder does with the values it sees: follow a kept set, or hold and close windows.
-struct Advice {
-  /// Running hash after each call of the sequence the kept set was made for; null: no plan.
-  std::shared_ptr<const std::vector<std::uint64_t>> sequence;
-  /// Per value of that sequence: 0 drop, 1 keep, 2 keep as a source, since its replay differed.
-  std::shared_ptr<const std::vector<std::uint8_t>> keep;
-  /// What replays of that sequence cache; null: every value with handles.
-  SweepPlans sweeps = {};
-  /// Which kept values of that sequence go to host memory; null: none.
-  Offloads offloads = {};
-  /// Per op of that sequence: how verification found it to be made again; null: by its call.
-  std::shared_ptr<const std::vector<Variant>> variants = {};
-  /// Values of that sequence whose contents replays depend on, ascending; null: not known yet.
-  std::shared_ptr<const std::vector<ValueId>> guarded = {};
-  /// All ops of that sequence ran in one NumericMode when it was profiled.
-  bool has_one_mode = false;
-};
 
 /// Records the operators of one thread onto a tape, from construction to finish() or destruction.
 ///
 /// Lies below Autograd, ADInplaceOrView and Autocast; see docs/design/tape.md.
 class Recorder {
  public:
-  /// Called before a call that the advice did not foresee; returns what to do from there on.
-  using Diverged = std::function<Advice(std::size_t call, std::uint64_t hash)>;
+  /// Called before a call that the plan did not foresee; returns what to do from there on.
+  using Diverged = std::function<RecordingPlan(std::size_t call, std::uint64_t hash)>;
 
-  explicit Recorder(std::shared_ptr<Tape> tape, Advice advice = {}, Diverged diverged = {});
+  explicit Recorder(std::shared_ptr<Tape> tape, RecordingPlan plan = {}, Diverged diverged = {});
   ~Recorder();
   Recorder(const Recorder&) = delete;
   Recorder& operator=(const Recorder&) = delete;
@@ -56,13 +36,13 @@ class Recorder {
   static Recorder* installed() noexcept;
 
   [[nodiscard]] const std::shared_ptr<Tape>& tape() const { return tape_; }
-  [[nodiscard]] const Advice& advice() const { return advice_; }
+  [[nodiscard]] const RecordingPlan& recording_plan() const { return plan_; }
   /// True while values are held per window because no plan covers the current op.
-  [[nodiscard]] bool in_window_mode() const { return advice_.keep == nullptr; }
+  [[nodiscard]] bool in_window_mode() const { return plan_.keep == nullptr; }
   [[nodiscard]] const std::vector<std::uint64_t>& sequence() const { return sequence_; }
-  /// True if the whole recorded sequence is the one the advice was made for, and went by it.
+  /// True if the whole recorded sequence is the one the plan was made for, and went by it.
   [[nodiscard]] bool follows_plan_to_the_end() const;
-  /// The values from outside that replays may read in any step of this sequence under this advice,
+  /// The values from outside that replays may read in any step of this sequence under this plan,
   /// ascending: all that ops with a dropped result read.
   [[nodiscard]] std::vector<ValueId> values_to_guard() const;
 
@@ -145,7 +125,7 @@ class Recorder {
 
   std::shared_ptr<Tape> tape_;
   TapeWriter writer_;
-  Advice advice_;
+  RecordingPlan plan_;
   Diverged diverged_;
   std::shared_ptr<const DispatchState> dispatch_state_;  // of the last call
   std::vector<std::uint64_t> sequence_;
@@ -154,7 +134,7 @@ class Recorder {
   bool takes_apart_ = false;
   bool keeps_saved_ = false;
   bool copies_ = false;       // an argument of a call that it is about to record
-  bool mixes_plans_ = false;  // it began by another advice than it goes on by
+  bool mixes_plans_ = false;  // it began by another plan than it goes on by
   std::int32_t stage_ = 0;
   OpId window_first_op_ = 0;
   ValueId window_first_value_ = 0;

@@ -9,8 +9,8 @@
 #include <type_traits>
 #include <utility>
 
+#include "tape/aten/below_recording.h"
 #include "tape/aten/polite_lock.h"
-#include "tape/aten/unseen.h"
 
 namespace gradrecomp::tape {
 namespace {
@@ -61,7 +61,7 @@ void run_where_replays_run(c10::Device device, c10::function_ref<void()> work) {
   auto& errand = static_cast<Errand&>(*node);
   try {
     const auto nothing = [&] {
-      const Unseen unseen;
+      const BelowRecording below;
       return at::empty({0}, at::TensorOptions().device(device));
     }();
     errand.add_input_metadata(nothing);

@@ -5,13 +5,13 @@
 
 #include <algorithm>
 
+#include "tape/aten/below_recording.h"
 #include "tape/aten/bytes.h"
 #include "tape/aten/capture.h"
 #include "tape/aten/lent_memory.h"
 #include "tape/aten/range.h"
 #include "tape/aten/stopwatch.h"
 #include "tape/aten/stream_scope.h"
-#include "tape/aten/unseen.h"
 #include "tape/contents.h"
 #include "tape/dispatch/op_traits.h"
 #include "tape/dispatch/shortage.h"
@@ -45,7 +45,7 @@ bool shows_pinned_memory(const c10::IValue& returned) {
 // copy, which no recorded op shows.
 void wait_for_host_copies(const Op& op, const torch::jit::Stack& returned) {
   if (is_capturing()) return;  // when nobody may wait
-  const Unseen unseen;
+  const BelowRecording below;
   if (std::ranges::any_of(returned, shows_pinned_memory)) op.stream->synchronize();
 }
 
@@ -212,7 +212,7 @@ int Sweep::count_joined(std::size_t position) const {
 
 /// Whether what the op right before makes in this sweep is there for that at `position` alone.
 bool Sweep::joins_in(std::size_t position) const {
-  if (position >= ops_.size() || !tape_.ops()[ops_[position]].variant.joins) return false;
+  if (position >= ops_.size() || !tape_.ops()[ops_[position]].method.joins) return false;
   const OpId before = ops_[position] - 1;
   if (ops_[position - 1] != before) return false;
   const ValueId between = tape_.ops()[before].results.front().value;
@@ -226,7 +226,7 @@ c10::Storage Sweep::run_kernels(OpId id, int num_joined) {
     return pass_of(id, 1 + num_joined, *step).run(input_storage(op, op.reads[step->input]));
   }
   const Followers followers = followers_of(id, num_joined);
-  const at::Tensor made = substitute(id, op.variant.formula, followers);
+  const at::Tensor made = substitute(id, op.method.formula, followers);
   const int num_done = followers.count();
   join(id + 1 + num_done, num_joined - num_done, made.storage());
   return made.storage();
@@ -239,11 +239,11 @@ void Sweep::join(OpId first, int count, const c10::Storage& made) {
 PointwisePass Sweep::pass_of(OpId first, int count, const PointwiseStep& step) {
   const Op& op = tape_.ops()[first];
   PointwisePass pass(op.reads[step.input].geometry.scalar_type(), op.stream);
-  pass.add(step, operand_of(op, step), op.variant.formula);
+  pass.add(step, operand_of(op, step), op.method.formula);
   for (OpId id = first + 1; id < first + count; ++id) {
     const Op& next = tape_.ops()[id];
     const auto next_step = step_behind(tape_, id);
-    pass.add(*next_step, operand_of(next, *next_step), next.variant.formula);
+    pass.add(*next_step, operand_of(next, *next_step), next.method.formula);
   }
   return pass;
 }
@@ -278,7 +278,7 @@ at::Tensor Sweep::substitute(OpId id, int formula, const Followers& followers) {
 
 at::Tensor Sweep::run_substitute(const Op& op, const std::vector<at::Tensor>& tensors, int formula,
                                  const Followers& followers) {
-  const Unseen unseen;
+  const BelowRecording below;
   const StreamScope stream(op.stream);
   return op.substitute->run(op, tensors, formula, followers);
 }
@@ -426,7 +426,7 @@ c10::Storage Sweep::own_storage(const Op& op, const at::Tensor& tensor, const St
 }
 
 at::Tensor Sweep::packed(const Op& op, const at::Tensor& output) {
-  const Unseen unseen;
+  const BelowRecording below;
   const StreamScope stream(op.stream);
   return op.packed_form->pack(output);
 }

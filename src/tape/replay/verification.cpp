@@ -8,9 +8,9 @@
 #include <unordered_set>
 #include <utility>
 
+#include "tape/aten/below_recording.h"
 #include "tape/aten/bytes.h"
 #include "tape/aten/stopwatch.h"
-#include "tape/aten/unseen.h"
 #include "tape/dispatch/op_traits.h"
 #include "tape/observer.h"
 #include "tape/replay/replay_thread.h"
@@ -63,7 +63,7 @@ constexpr std::int64_t kWholePatternNumber = 4099;
 /// Numbers from -1 to 1 of no simple relation, -0 first, or others for another `phase`; of flags
 /// about half are set. Draws from no generator.
 at::Tensor pattern(std::int64_t count, at::TensorOptions options, int phase = 0) {
-  const Unseen unseen;
+  const BelowRecording below;
   const double first = static_cast<double>(phase) * static_cast<double>(kPatternSize);
   const auto numbers =
       at::arange(count, options.dtype(at::kFloat)).add_(first).mul_(kPatternNumber).sin_().neg_();
@@ -74,7 +74,7 @@ at::Tensor pattern(std::int64_t count, at::TensorOptions options, int phase = 0)
 /// A tensor of such memory, filled piece by piece: a large one takes little beside itself.
 at::Tensor pattern_like(const at::Tensor& like, int phase) {
   constexpr std::int64_t kPiece = 1 << 20;
-  const Unseen unseen;
+  const BelowRecording below;
   auto made = at::empty_strided(like.sizes(), like.strides(), like.options());
   const auto size = static_cast<std::int64_t>(made.storage().nbytes() / made.itemsize());
   const auto whole = made.as_strided({size}, {1}, 0);
@@ -88,7 +88,7 @@ at::Tensor pattern_like(const at::Tensor& like, int phase) {
 
 /// A number of that type that 16 bits do not hold, unless it is one of 8.
 at::Tensor pattern_number(const Geometry& geometry) {
-  const Unseen unseen;
+  const BelowRecording below;
   const at::Tensor number = at::empty({}, geometry.scalar_type());
   if (c10::isFloatingType(geometry.scalar_type())) {
     number.fill_(kPatternNumber);
@@ -189,7 +189,7 @@ double Verification::replay(OpId id, Stack& stack) {
   Op& op = tape_.ops()[id];
   Stopwatch stopwatch(op.stream);
   if (op.substitute != nullptr && !op.has_open_formula()) {
-    stack.emplace_back(substitute(id, op.variant.formula, {}));
+    stack.emplace_back(substitute(id, op.method.formula, {}));
     return stopwatch.seconds();
   }
   call(op, stack);
@@ -230,7 +230,7 @@ void Verification::try_kernels(OpId id, OpId last, const Stack& stack, double& s
 
 void Verification::forget_kernels(OpId id) {
   for (OpId tried = id; tried <= std::max(id, trial_.last); ++tried) {
-    tape_.ops()[tried].variant = {};
+    tape_.ops()[tried].method = {};
   }
   trial_ = {};
 }
@@ -258,7 +258,7 @@ void Verification::find_formula(OpId id, const c10::Storage& by_call, double& se
     const double taken = stopwatch.seconds();
     if (!same_bits(by_call, made.storage()) || !fits_patterns(op, formula)) continue;
     likely = formula;
-    op.variant.formula = static_cast<std::int8_t>(formula);
+    op.method.formula = static_cast<std::int8_t>(formula);
     seconds = taken;
     return;
   }
@@ -342,19 +342,19 @@ void Verification::find_step(OpId id, double& seconds) {
   if (same_bits(last_made_, made)) {
     seconds = taken;
   } else {
-    op.variant = {};
+    op.method = {};
   }
 }
 
 void Verification::verify_step(OpId id) {
   Op& op = tape_.ops()[id];
-  const auto step = op.variant.formula < 0 ? step_of(tape_, op) : std::nullopt;
+  const auto step = op.method.formula < 0 ? step_of(tape_, op) : std::nullopt;
   if (!step) return;
   const auto dtype = kernels::dtype_of(op.reads[step->input].geometry.scalar_type());
   for (int formula = 0; formula < num_formulas(*step, *dtype); ++formula) {
     if (!step_fits_pattern(op, *step, formula)) continue;
-    op.variant = {.formula = static_cast<std::int8_t>(formula),
-                  .joins = step_behind(tape_, id).has_value()};
+    op.method = {.formula = static_cast<std::int8_t>(formula),
+                 .joins = step_behind(tape_, id).has_value()};
     return;
   }
 }
@@ -416,7 +416,7 @@ int Verification::count_candidates(OpId id, OpId last) {
       if (value.producer >= id || !(value.temporary || tape_.live_storage(operand))) break;
     }
     verify_step(next);
-    if (!tape_.ops()[next].variant.joins) break;
+    if (!tape_.ops()[next].method.joins) break;
   }
   return count;
 }
@@ -436,7 +436,7 @@ void Verification::end_trial(std::vector<ReplayTimes>::iterator times) {
   const OpId count = trial.last - trial.first;
   const bool is_equal = trial.by_ops && are_found_equal(trial.by_kernels, trial.by_ops);
   for (OpId i = 1; i <= count; ++i) {
-    if (!is_equal) tape_.ops()[trial.first + i].variant.joins = false;
+    if (!is_equal) tape_.ops()[trial.first + i].method.joins = false;
     if (is_equal) times[i].joined_seconds = trial.joined_seconds / static_cast<double>(count);
   }
 }

@@ -2,8 +2,8 @@
 
 #include <ATen/ATen.h>
 
+#include "tape/aten/below_recording.h"
 #include "tape/aten/bytes.h"
-#include "tape/aten/unseen.h"
 #include "tape/op.h"
 #include "tape/substitutes/device_kernels.h"
 
@@ -62,7 +62,7 @@ NormSubstitute::Operands NormSubstitute::operands(const Op& op,
 
 bool NormSubstitute::cancel(const Op& op, std::vector<at::Tensor>& tensors) const {
   constexpr double kScale = 1024;  // lifts what remains above float16's least numbers
-  const Unseen unseen;
+  const BelowRecording below;
   const Operands from = operands(op, tensors);
   if (!from.bias.defined()) return false;
   at::Tensor first = first_elements(from);

@@ -5,21 +5,21 @@
 #include <algorithm>
 #include <span>
 
+#include "tape/aten/below_recording.h"
 #include "tape/aten/bytes.h"
 #include "tape/aten/stream_scope.h"
-#include "tape/aten/unseen.h"
 #include "tape/substitutes/device_kernels.h"
 
 namespace gradrecomp::tape {
 
 void PointwisePass::add(const PointwiseStep& step, const at::Tensor& operand, int formula) {
-  const Unseen unseen;
+  const BelowRecording below;
   steps_.push_back(kernel_step(step, operand, dtype_, formula));
   operands_.push_back(operand);
 }
 
 c10::Storage PointwisePass::run(const c10::Storage& x) const {
-  const Unseen unseen;
+  const BelowRecording below;
   const StreamScope stream(stream_);
   const auto size = static_cast<std::int64_t>(x.nbytes());
   const auto options = at::TensorOptions().dtype(at::kByte).device(x.device());
@@ -29,7 +29,7 @@ c10::Storage PointwisePass::run(const c10::Storage& x) const {
 }
 
 void PointwisePass::run_in_place(const c10::Storage& x) const {
-  const Unseen unseen;
+  const BelowRecording below;
   const StreamScope stream(stream_);
   run(x, x);
 }

@@ -129,9 +129,10 @@ std::optional<PointwiseStep> step_behind(const Tape& tape, OpId id) {
   return step_behind(tape, tape.ops()[id], tape.ops()[id - 1]);
 }
 
-Variant still_valid(const Variant& verified, const Tape& tape, const Op& op) {
+ReplayMethod still_valid(const ReplayMethod& verified, const Tape& tape, const Op& op) {
   const bool flushes = op.dispatch_state->mode().flushes_denormals;
-  if (op.substitute != nullptr) return flushes ? Variant{} : Variant{.formula = verified.formula};
+  if (op.substitute != nullptr)
+    return flushes ? ReplayMethod{} : ReplayMethod{.formula = verified.formula};
   if (verified.formula < 0 || !step_of(tape, op)) return {};
   const bool joins = verified.joins && step_behind(tape, op, tape.ops().back()).has_value();
   return {.formula = verified.formula, .joins = joins};

@@ -31,7 +31,7 @@ std::optional<PointwiseStep> step_behind(const Tape& tape, OpId id);
 
 /// What of `verified`, found of an op in the same place of another step, holds for `op`, which is
 /// about to be put on the tape. What is not a tensor, such as a scale, may differ between steps.
-Variant still_valid(const Variant& verified, const Tape& tape, const Op& op);
+ReplayMethod still_valid(const ReplayMethod& verified, const Tape& tape, const Op& op);
 
 /// In how many ways LibTorch's kernels may round the step's scalar; 1 where there is nothing to it.
 int num_formulas(const PointwiseStep& step, kernels::Dtype dtype);

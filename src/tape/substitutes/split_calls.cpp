@@ -169,7 +169,7 @@ std::optional<Part> take_unpacking(Op& call, c10::ArrayRef<c10::IValue> returns,
   part.op.reads.push_back(read_back(part.made, tape));
   tape.count_read(part.op.reads.back());
   part.op.substitute = form;
-  part.op.variant.formula = 0;
+  part.op.method.formula = 0;
   move_result(call, kPacked, part.op, tape);
   call.results.push_back({.value = packed, .output = kPacked, .packed = true});
   call.packed_form = form;

@@ -21,7 +21,7 @@
 namespace gradrecomp::fuzzing {
 namespace {
 
-using tape::Advice;
+using tape::RecordingPlan;
 using torch::Tensor;
 
 // Collects the library's own warnings and silences LibTorch's.
@@ -84,7 +84,8 @@ Wrapping on_tape(std::uint64_t seed) {
     for (auto& bit : keep) bit = dice.chance(share);
     const auto tape = std::make_shared<tape::Tape>();
     auto recorder = std::make_unique<tape::Recorder>(
-        tape, Advice{nullptr, std::make_shared<const std::vector<std::uint8_t>>(std::move(keep))});
+        tape,
+        RecordingPlan{nullptr, std::make_shared<const std::vector<std::uint8_t>>(std::move(keep))});
     auto outputs = body();
     recorder.reset();
     tape->seal();

@@ -10,9 +10,9 @@ namespace gradrecomp::tape {
 /// While it lives, operators that this thread calls go to kernels at once: seen by neither autograd
 /// nor a recorder, and by no mode or transform that the program has on. For the tape's own work,
 /// whose tensors are none of the program's.
-class Unseen {
+class BelowRecording {
  public:
-  Unseen() : keys_(kIncluded, kExcluded) {}
+  BelowRecording() : keys_(kIncluded, kExcluded) {}
 
  private:
   static constexpr c10::DispatchKeySet kIncluded{c10::DispatchKey::BackendSelect};

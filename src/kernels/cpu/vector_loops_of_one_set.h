@@ -1,11 +1,11 @@
-// The loops of Spans, for the instruction set of the file that includes this. Everything is in an
-// unnamed namespace and nothing of the standard library is instantiated, so that no code for a
-// newer processor can be merged into code that older ones run.
+// The loops of VectorLoops, for the instruction set of the file that includes this. Everything is
+// in an unnamed namespace and nothing of the standard library is instantiated, so that no code for
+// a newer processor can be merged into code that older ones run.
 #pragma once
 
 #include "gradrecomp/version.h"
 #include "kernels/arithmetic/half.h"
-#include "kernels/cpu/spans.h"
+#include "kernels/cpu/vector_loops.h"
 
 #ifdef __clang__
 #define GRADRECOMP_INDEPENDENT _Pragma("clang loop vectorize(assume_safety)")
@@ -134,8 +134,9 @@ void round_span(Dtype dtype, float* v, std::int64_t n) {
   }
 }
 
-constexpr Spans kSpans{&normalise_span,  &relu_span, &add_span,  &mul_span,   &add_scalar_span,
-                       &mul_scalar_span, &mask_span, &load_span, &store_span, &round_span};
+constexpr VectorLoops kLoops{&normalise_span,  &relu_span,       &add_span,  &mul_span,
+                             &add_scalar_span, &mul_scalar_span, &mask_span, &load_span,
+                             &store_span,      &round_span};
 
 }  // namespace
 }  // namespace gradrecomp::kernels

@@ -1,4 +1,4 @@
-#include "kernels/cpu/spans.h"
+#include "kernels/cpu/vector_loops.h"
 
 #include <gtest/gtest.h>
 #include <torch/torch.h>
@@ -42,9 +42,9 @@ std::vector<float> numbers_and_halfway_points(torch::ScalarType type) {
   return {finite.data_ptr<float>(), finite.data_ptr<float>() + finite.numel()};
 }
 
-class SpansTest : public ::testing::TestWithParam<const Spans*> {};
+class VectorLoopsTest : public ::testing::TestWithParam<const VectorLoops*> {};
 
-TEST_P(SpansTest, LoadsEveryNumberLikeLibTorch) {
+TEST_P(VectorLoopsTest, LoadsEveryNumberLikeLibTorch) {
   for (const auto& [type, dtype] :
        {std::pair(torch::kHalf, Dtype::float16), std::pair(torch::kBFloat16, Dtype::bfloat16)}) {
     auto stored = all_numbers(type);
@@ -55,7 +55,7 @@ TEST_P(SpansTest, LoadsEveryNumberLikeLibTorch) {
   }
 }
 
-TEST_P(SpansTest, StoresToTheNearestNumberLikeLibTorch) {
+TEST_P(VectorLoopsTest, StoresToTheNearestNumberLikeLibTorch) {
   for (const auto& [type, dtype] :
        {std::pair(torch::kHalf, Dtype::float16), std::pair(torch::kBFloat16, Dtype::bfloat16)}) {
     auto values = numbers_and_halfway_points(type);
@@ -68,7 +68,7 @@ TEST_P(SpansTest, StoresToTheNearestNumberLikeLibTorch) {
   }
 }
 
-TEST_P(SpansTest, StoresNanAsNan) {
+TEST_P(VectorLoopsTest, StoresNanAsNan) {
   for (const Dtype dtype : {Dtype::float16, Dtype::bfloat16}) {
     std::vector<float> nan(19, std::numeric_limits<float>::quiet_NaN());
     GetParam()->round(dtype, nan.data(), 19);
@@ -110,7 +110,7 @@ float by_hand(Rounding rounding, float x, float mean, float invstd, float g, flo
   return 0;
 }
 
-TEST_P(SpansTest, NormalisesInEachRoundingForEachKindOfCoefficients) {
+TEST_P(VectorLoopsTest, NormalisesInEachRoundingForEachKindOfCoefficients) {
   constexpr std::int64_t kSize = 1003;
   const auto x = torch::randn({kSize}) * 3 + 1, mean = torch::randn({kSize});
   const auto invstd = torch::rand({kSize}) + 0.1, g = torch::randn({kSize}),
@@ -142,15 +142,15 @@ TEST(RoundingTest, NoTwoGiveTheSameBits) {
   const float mean = 0.37F, invstd = 0.71F, g = 1.3F, b = 0.19F;
   for (const Rounding rounding : kRoundings) {
     const Normalisation by{rounding, Coefficients::per_span, &mean, &invstd, &g, &b};
-    spans().normalise(by, x.data_ptr<float>(), results.emplace_back(4096).data(), 4096);
+    vector_loops().normalise(by, x.data_ptr<float>(), results.emplace_back(4096).data(), 4096);
   }
   for (std::size_t i = 0; i < results.size(); ++i) {
     for (std::size_t j = 0; j < i; ++j) EXPECT_NE(results[i], results[j]) << i << ' ' << j;
   }
 }
 
-INSTANTIATE_TEST_SUITE_P(Processor, SpansTest, ::testing::Values(&spans()));
-INSTANTIATE_TEST_SUITE_P(EveryProcessor, SpansTest, ::testing::Values(&portable_spans()));
+INSTANTIATE_TEST_SUITE_P(Processor, VectorLoopsTest, ::testing::Values(&vector_loops()));
+INSTANTIATE_TEST_SUITE_P(EveryProcessor, VectorLoopsTest, ::testing::Values(&portable_loops()));
 
 }  // namespace
 }  // namespace gradrecomp::kernels

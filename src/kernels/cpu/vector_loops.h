@@ -27,7 +27,7 @@ struct Normalisation {
 /// Loops over short spans of float32, compiled once for each instruction set: every loop is
 /// simple enough for the compiler to vectorise, and a span stays in the nearest cache between
 /// them. Outputs may be inputs, but must not overlap them otherwise.
-struct Spans {
+struct VectorLoops {
   void (*normalise)(const Normalisation&, const float* x, float* y, std::int64_t n);
   void (*relu)(float* v, std::int64_t n);
   void (*add)(const float* x, const float* operand, float* v, std::int64_t n);
@@ -43,9 +43,9 @@ struct Spans {
 };
 
 /// The fastest that this processor can run.
-const Spans& spans();
+const VectorLoops& vector_loops();
 
 /// Those that every processor can run, with the same results.
-const Spans& portable_spans();
+const VectorLoops& portable_loops();
 
 }  // namespace gradrecomp::kernels

@@ -1,7 +1,7 @@
 // Compiled for every processor the library runs on.
-#include "kernels/cpu/spans.h"
+#include "kernels/cpu/vector_loops.h"
 
-#include "kernels/cpu/spans_loops.h"
+#include "kernels/cpu/vector_loops_of_one_set.h"
 
 #ifdef GRADRECOMP_AVX2
 #include <cpuid.h>
@@ -10,7 +10,7 @@
 namespace gradrecomp::kernels {
 
 #ifdef GRADRECOMP_AVX2
-extern const Spans kAvx2Spans;
+extern const VectorLoops kAvx2Loops;
 
 namespace {
 
@@ -23,15 +23,15 @@ bool supports_f16c() {
 }  // namespace
 #endif
 
-const Spans& portable_spans() { return kSpans; }
+const VectorLoops& portable_loops() { return kLoops; }
 
-const Spans& spans() {
+const VectorLoops& vector_loops() {
 #ifdef GRADRECOMP_AVX2
   static const bool avx2 =
       __builtin_cpu_supports("avx2") && __builtin_cpu_supports("fma") && supports_f16c();
-  if (avx2) return kAvx2Spans;
+  if (avx2) return kAvx2Loops;
 #endif
-  return kSpans;
+  return kLoops;
 }
 
 }  // namespace gradrecomp::kernels
