@@ -15,9 +15,9 @@
 #include "support/own_operator.h"
 #include "support/plans.h"
 #include "support/training.h"
+#include "tape/calls/may_differ.h"
 #include "tape/dispatch/fickle.h"
 #include "tape/dispatch/op_traits.h"
-#include "tape/record/may_differ.h"
 #include "tape/record/recorder.h"
 
 namespace gradrecomp::test {

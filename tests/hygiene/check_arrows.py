@@ -44,7 +44,8 @@ ROOMS = {
         "host_memory": {"aten"},
         "tape": {"aten", "dispatch", "host_memory"},
         "substitutes": {"tape", "aten", "dispatch"},
-        "record": {"tape", "aten", "dispatch", "host_memory", "substitutes", "replay"},
+        "calls": {"tape", "aten", "dispatch"},
+        "record": {"tape", "aten", "dispatch", "host_memory", "substitutes", "calls", "replay"},
         "replay": {"tape", "aten", "dispatch", "substitutes"},
     },
     "program": {

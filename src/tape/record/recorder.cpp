@@ -16,17 +16,17 @@
 #include "tape/aten/intercepted_key.h"
 #include "tape/aten/lent_memory.h"
 #include "tape/aten/stream_scope.h"
+#include "tape/calls/arguments.h"
+#include "tape/calls/draws.h"
+#include "tape/calls/may_differ.h"
 #include "tape/dispatch/op_traits.h"
 #include "tape/dispatch/plain_memory.h"
 #include "tape/dispatch/recording_pause.h"
 #include "tape/dispatch/shortage.h"
 #include "tape/observer.h"
 #include "tape/print.h"
-#include "tape/record/arguments.h"
-#include "tape/record/draws.h"
 #include "tape/record/engine.h"
 #include "tape/record/interceptor.h"
-#include "tape/record/may_differ.h"
 #include "tape/replay/verification.h"
 #include "tape/substitutes/pointwise_step.h"
 #include "tape/substitutes/split_calls.h"
@@ -35,20 +35,6 @@ namespace gradrecomp::tape {
 namespace {
 
 thread_local Recorder* current_recorder = nullptr;
-
-// Told apart by the signature: op sequences whose values are numbered with packed forms between.
-constexpr std::uint64_t kPackedSomething = 1;
-// And such as make something that cannot be made again in this mode of the device.
-constexpr std::uint64_t kFickle = 2;
-// And such as have ops made of parts of calls, by which later ops are counted.
-constexpr std::uint64_t kPart = 3;
-// And such as read borrowed memory, from which nothing is made again.
-constexpr std::uint64_t kBorrowed = 4;
-
-std::uint64_t mix(std::uint64_t hash, std::uint64_t item) {
-  hash ^= item + 0x9e3779b97f4a7c15u + (hash << 6) + (hash >> 2);
-  return hash * 0xff51afd7ed558ccdu;
-}
 
 /// Where it runs: a tensor of the CPU may be a number beside those of another device.
 std::optional<c10::Device> device_of(const Op& op, const Tape& tape) {
@@ -381,7 +367,7 @@ void Recorder::end(Draft& draft, const torch::jit::Stack* stack) {
   std::optional<Part> part;
   if (takes_apart_ && stack != nullptr) {
     part = part_of(draft, torch::jit::last(*stack, draft.traits.num_returns));
-    if (part) hash_ = mix(hash_, part->made.defined() ? kPackedSomething : kPart);
+    if (part) hash_.add_part(part->made.defined());
   }
   if (makes_values) finish(std::move(draft.op));
   if (part) finish(std::move(part->op));
@@ -627,27 +613,11 @@ void Recorder::check_mode() {
 
 // Runs before the op, so that a step that leaves its plan does so before it drops by it.
 void Recorder::foresee(const Draft& draft) {
-  hash_ = mix(hash_, draft.traits.name_hash);
-  hash_ = mix(hash_, tape_->values().size());  // autograd may have saved what no op has read
-  if (draft.is_fickle) hash_ = mix(hash_, kFickle);
-  if (draft.traits.fickle == Fickle::by_algorithm && num_algorithm_changes() > 0) {
-    hash_ = mix(hash_, num_algorithm_changes());
-  }
-  if (draft.op.reads.empty()) mix_sizes(draft.op);
-  for (const Read& read : draft.op.reads) {
-    hash_ = mix(hash_, static_cast<std::uint64_t>(read.value) << 17 |
-                           static_cast<std::uint64_t>(read.has_gradient) << 16 |
-                           static_cast<std::uint64_t>(read.geometry.backend()) << 9 |
-                           static_cast<std::uint64_t>(read.requires_grad) << 8 |
-                           static_cast<std::uint64_t>(read.geometry.scalar_type()));
-    for (const auto size : read.geometry.sizes()) hash_ = mix(hash_, size);
-    for (const auto stride : read.geometry.strides()) hash_ = mix(hash_, stride);
-    if (tape_->values()[read.value].borrowed) hash_ = mix(hash_, kBorrowed);
-  }
-  sequence_.push_back(hash_);
+  hash_.add_call(draft.traits, draft.op, *tape_, draft.is_fickle);
+  sequence_.push_back(hash_.value());
   const std::size_t call = sequence_.size() - 1;
   const bool planned = plan_.sequence != nullptr;
-  if (planned && (call >= plan_.sequence->size() || (*plan_.sequence)[call] != hash_)) {
+  if (planned && (call >= plan_.sequence->size() || (*plan_.sequence)[call] != hash_.value())) {
     leave_plan(call);
   }
 }
@@ -657,7 +627,7 @@ void Recorder::foresee(const Draft& draft) {
 void Recorder::leave_plan(std::size_t call) {
   check_mode();
   const RecordingPlan left =
-      std::exchange(plan_, diverged_ ? diverged_(call, hash_) : RecordingPlan{});
+      std::exchange(plan_, diverged_ ? diverged_(call, hash_.value()) : RecordingPlan{});
   tape_->follow(plan_.sweeps, plan_.offloads);
   window_first_op_ = static_cast<OpId>(tape_->ops().size());
   window_first_value_ = static_cast<ValueId>(tape_->values().size());
@@ -667,20 +637,12 @@ void Recorder::leave_plan(std::size_t call) {
   }
 }
 
-// Of what a factory makes, before it makes it.
-void Recorder::mix_sizes(const Op& factory) {
-  for (const c10::IValue& argument : factory.arguments) {
-    if (!argument.isIntList()) continue;
-    for (const std::int64_t size : argument.toIntVector()) hash_ = mix(hash_, size);
-  }
-}
-
 // Of calls that are not recorded, as their results may take a gradient to its leaf too.
 void Recorder::mix_gradients(c10::ArrayRef<c10::IValue> arguments) {
   for (const c10::IValue& argument : arguments) {
     if (!argument.isTensor() || !argument.toTensor().requires_grad()) continue;
     const at::Tensor& tensor = argument.toTensor();
-    if (is_plain(tensor) && is_external(tensor)) hash_ = mix(hash_, has_gradient(tensor) ? 1 : 0);
+    if (is_plain(tensor) && is_external(tensor)) hash_.add(has_gradient(tensor) ? 1 : 0);
   }
 }
 

@@ -9,6 +9,7 @@
 #include <vector>
 
 #include "tape/record/recording_plan.h"
+#include "tape/calls/sequence_hash.h"
 #include "tape/record/tape_writer.h"
 
 namespace gradrecomp::tape {
@@ -102,7 +103,6 @@ class Recorder {
   void look_at_device(Draft& draft);
   std::shared_ptr<const DispatchState> dispatch_state();
   void foresee(const Draft& draft);
-  void mix_sizes(const Op& factory);
   void mix_gradients(c10::ArrayRef<c10::IValue> arguments);
   void leave_plan(std::size_t call);
   void prepare_writes(Draft& draft);
@@ -130,7 +130,7 @@ class Recorder {
   std::shared_ptr<const DispatchState> dispatch_state_;  // of the last call
   std::vector<std::uint64_t> sequence_;
   std::vector<LentCopy> lent_copies_;
-  std::uint64_t hash_ = 0;
+  SequenceHash hash_;
   bool takes_apart_ = false;
   bool keeps_saved_ = false;
   bool copies_ = false;       // an argument of a call that it is about to record

@@ -1,4 +1,4 @@
-#include "tape/record/draws.h"
+#include "tape/calls/draws.h"
 
 #include <ATen/Context.h>
 

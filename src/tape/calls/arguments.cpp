@@ -1,4 +1,4 @@
-#include "tape/record/arguments.h"
+#include "tape/calls/arguments.h"
 
 #include <ATen/core/Tensor.h>
 #include <c10/util/accumulate.h>

@@ -1,4 +1,4 @@
-#include "tape/record/may_differ.h"
+#include "tape/calls/may_differ.h"
 
 namespace gradrecomp::tape {
 namespace {

@@ -1,0 +1,54 @@
+#include "tape/calls/sequence_hash.h"
+
+#include "tape/dispatch/op_traits.h"
+#include "tape/dispatch/shortage.h"
+
+namespace gradrecomp::tape {
+namespace {
+
+constexpr std::uint64_t kPackedSomething = 1;
+constexpr std::uint64_t kFickle = 2;
+constexpr std::uint64_t kPart = 3;
+constexpr std::uint64_t kBorrowed = 4;
+
+}  // namespace
+
+void SequenceHash::add(std::uint64_t item) {
+  hash_ ^= item + 0x9e3779b97f4a7c15u + (hash_ << 6) + (hash_ >> 2);
+  hash_ *= 0xff51afd7ed558ccdu;
+}
+
+void SequenceHash::add_call(const OpTraits& traits, const Op& op, const Tape& tape,
+                            bool is_fickle) {
+  add(traits.name_hash);
+  add(tape.values().size());  // autograd may have saved what no op has read
+  if (is_fickle) add(kFickle);
+  if (traits.fickle == Fickle::by_algorithm && num_algorithm_changes() > 0) {
+    add(num_algorithm_changes());
+  }
+  if (op.reads.empty()) add_sizes(op);
+  for (const Read& read : op.reads) add_read(read, tape);
+}
+
+void SequenceHash::add_part(bool is_packed) { add(is_packed ? kPackedSomething : kPart); }
+
+// Of what a factory makes, before it makes it.
+void SequenceHash::add_sizes(const Op& factory) {
+  for (const c10::IValue& argument : factory.arguments) {
+    if (!argument.isIntList()) continue;
+    for (const std::int64_t size : argument.toIntVector()) add(size);
+  }
+}
+
+void SequenceHash::add_read(const Read& read, const Tape& tape) {
+  add(static_cast<std::uint64_t>(read.value) << 17 |
+      static_cast<std::uint64_t>(read.has_gradient) << 16 |
+      static_cast<std::uint64_t>(read.geometry.backend()) << 9 |
+      static_cast<std::uint64_t>(read.requires_grad) << 8 |
+      static_cast<std::uint64_t>(read.geometry.scalar_type()));
+  for (const auto size : read.geometry.sizes()) add(size);
+  for (const auto stride : read.geometry.strides()) add(stride);
+  if (tape.values()[read.value].borrowed) add(kBorrowed);  // nothing is made again from it
+}
+
+}  // namespace gradrecomp::tape
