@@ -10,39 +10,40 @@ void validate(const Options& options) {
   const int questions = options.max_overhead.has_value() + options.max_peak_bytes.has_value() +
                         !options.policy.empty();
   TORCH_CHECK_VALUE(
-      questions <= 1, "validate: options name ", questions,
-      " of max_overhead, max_peak_bytes and policy, but must name at most one. Leave ",
+      questions <= 1, "Options: ", questions,
+      " of max_overhead, max_peak_bytes and policy are set, but at most one may be. Leave ",
       "the others out.");
   if (options.max_overhead) {
     TORCH_CHECK_VALUE(std::isfinite(*options.max_overhead) && *options.max_overhead >= 0,
-                      "validate: max_overhead is ", *options.max_overhead,
+                      "Options::max_overhead is ", *options.max_overhead,
                       ", but must be a finite ratio of at least 0. Pass 0.05 for 5% of a step.");
   }
   if (options.max_peak_bytes) {
-    TORCH_CHECK_VALUE(*options.max_peak_bytes > 0, "validate: max_peak_bytes is ",
+    TORCH_CHECK_VALUE(*options.max_peak_bytes > 0, "Options::max_peak_bytes is ",
                       *options.max_peak_bytes, ", but must be positive. Pass a number of bytes.");
   }
-  TORCH_CHECK_VALUE(options.window_bytes > 0, "validate: window_bytes is ", options.window_bytes,
+  TORCH_CHECK_VALUE(options.window_bytes > 0, "Options::window_bytes is ", options.window_bytes,
                     ", but must be positive. Pass a number of bytes.");
-  TORCH_CHECK_VALUE(options.verify_interval_steps > 0, "validate: verify_interval_steps is ",
+  TORCH_CHECK_VALUE(options.verify_interval_steps > 0, "Options::verify_interval_steps is ",
                     options.verify_interval_steps,
                     ", but must be positive. Pass a number of steps, ",
                     "or set verify to Verify::never.");
   TORCH_CHECK_VALUE(
-      options.max_plans > 0, "validate: max_plans is ", options.max_plans,
+      options.max_plans > 0, "Options::max_plans is ", options.max_plans,
       ", but must be positive. Pass the number of shapes that steps alternate between.");
   if (options.policy.empty()) return;
-  TORCH_CHECK_VALUE(!options.plan, "validate: plan is set and policy is \"", options.policy,
-                    "\", but must be empty beside a plan. Give a budget for the op sequences ",
-                    "that the plan was not made for, or none.");
+  TORCH_CHECK_VALUE(
+      !options.plan, "Options::plan is set and Options::policy is \"", options.policy,
+      "\", but the latter must be empty beside a plan. Give a budget for the op sequences ",
+      "that the plan was not made for, or none.");
   try {
     const auto kind = plan::parse_policy(options.policy).kind;
     const bool is_budget =
         kind == plan::PolicyKind::max_overhead || kind == plan::PolicyKind::max_peak_bytes;
-    TORCH_CHECK_VALUE(!is_budget, "validate: policy is \"", options.policy,
+    TORCH_CHECK_VALUE(!is_budget, "Options::policy is \"", options.policy,
                       "\", but must be a fixed one. Set ", options.policy, " instead.");
   } catch (const std::invalid_argument& error) {
-    TORCH_CHECK_VALUE(false, error.what());
+    TORCH_CHECK_VALUE(false, "Options::policy: ", error.what());
   }
 }
 

@@ -472,8 +472,8 @@ plan::Plan Session::given_plan(const plan::Graph& graph) const {
   try {
     return plan::predict(graph, *options_.plan);
   } catch (const std::invalid_argument& error) {
-    C10_THROW_ERROR(ValueError, "Session::learn: Options::plan does not fit its op sequence: " +
-                                    std::string(error.what()));
+    C10_THROW_ERROR(ValueError,
+                    "Options::plan does not fit its op sequence: " + std::string(error.what()));
   }
 }
 
