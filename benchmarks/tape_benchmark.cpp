@@ -3,6 +3,7 @@
 #include <torch/torch.h>
 
 #include "tape/record/recorder.h"
+#include "tape/replay/replayer.h"
 
 namespace {
 

@@ -15,6 +15,7 @@
 #include "support/plans.h"
 #include "support/predicted_peaks.h"
 #include "tape/record/recorder.h"
+#include "tape/replay/verification.h"
 
 namespace gradrecomp::test {
 namespace {

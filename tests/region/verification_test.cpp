@@ -1,4 +1,6 @@
 // Conformance R2, R3: what a replay would not make again is found, kept and named.
+#include "tape/replay/verification.h"
+
 #include <gmock/gmock.h>
 #include <torch/torch.h>
 

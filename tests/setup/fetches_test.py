@@ -70,6 +70,12 @@ class Fetches(Sandbox):
         self.assertIn("CUDA kernels: left out, no runtime", result.stderr)
         self.assertNotIn("left out", self.set_up(CUDA_KERNELS_SAY="left out", GRADRECOMP_CUDA_KERNELS="OFF").stderr)
 
+    def test_clang_for_tests_alone(self):
+        self.set_up()
+        self.assertFalse(any("clang" in call for call in self.calls("apt-get")))
+        self.run_script("test")
+        self.assertTrue(any(call.endswith(" clang") for call in self.calls("apt-get")))
+
 
 if __name__ == "__main__":
     Fetches.root = Path(sys.argv.pop())

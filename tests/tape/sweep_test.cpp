@@ -5,6 +5,7 @@
 #include "support/training.h"
 #include "tape/observer.h"
 #include "tape/record/recorder.h"
+#include "tape/replay/replayer.h"
 
 namespace gradrecomp::tape {
 namespace {

@@ -27,9 +27,9 @@
 #include "tape/print.h"
 #include "tape/record/engine.h"
 #include "tape/record/interceptor.h"
+#include "tape/record/split_calls.h"
 #include "tape/replay/verification.h"
 #include "tape/substitutes/pointwise_step.h"
-#include "tape/substitutes/split_calls.h"
 
 namespace gradrecomp::tape {
 namespace {
@@ -382,7 +382,7 @@ std::optional<Part> Recorder::part_of(Draft& draft, c10::ArrayRef<c10::IValue> r
   const at::AutoDispatchBelowADInplaceOrView below_autograd;
   const c10::OptionalDeviceGuard on_device(draft.device);
   try {
-    return take_part(draft.op, returned, *tape_);
+    return take_part(draft.op, returned, writer_);
   } catch (const c10::Error& error) {
     TORCH_WARN_ONCE("GradRecomp goes on without kernels of its own, as one failed: ",
                     error.what_without_backtrace());

@@ -8,8 +8,8 @@
 #include <memory>
 #include <vector>
 
-#include "tape/record/recording_plan.h"
 #include "tape/calls/sequence_hash.h"
+#include "tape/record/recording_plan.h"
 #include "tape/record/tape_writer.h"
 
 namespace gradrecomp::tape {

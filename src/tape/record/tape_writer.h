@@ -10,6 +10,7 @@ namespace gradrecomp::tape {
 class TapeWriter {
  public:
   explicit TapeWriter(Tape& tape) : tape_(tape) {}
+  [[nodiscard]] Tape& tape() const { return tape_; }
 
   // --- values and ops ---
 

@@ -4,7 +4,7 @@
 
 #include <optional>
 
-#include "tape/tape.h"
+#include "tape/record/tape_writer.h"
 
 namespace gradrecomp::tape {
 
@@ -15,9 +15,9 @@ struct Part {
 };
 
 /// Takes a result out of `call`, which has just returned `returns` and is not on the tape yet, if
-/// it can be made again for less as a part of its own; see Note [ Parts ] in parts.cpp.
+/// it can be made again for less as a part of its own; see Note [ Parts ] in split_calls.cpp.
 ///
 /// Returns nothing, and leaves `call` as it is, where no kernel could make that result.
-std::optional<Part> take_part(Op& call, c10::ArrayRef<c10::IValue> returns, Tape& tape);
+std::optional<Part> take_part(Op& call, c10::ArrayRef<c10::IValue> returns, TapeWriter& writer);
 
 }  // namespace gradrecomp::tape

@@ -1,4 +1,4 @@
-#include "tape/substitutes/split_calls.h"
+#include "tape/record/split_calls.h"
 
 #include <c10/util/strides.h>
 
@@ -117,7 +117,9 @@ void move_result(Op& call, std::int16_t output, Op& part, Tape& tape) {
   call.results.erase(own);
 }
 
-std::optional<Part> take_application(Op& call, c10::ArrayRef<c10::IValue> returns, Tape& tape) {
+std::optional<Part> take_application(Op& call, c10::ArrayRef<c10::IValue> returns,
+                                     TapeWriter& writer) {
+  Tape& tape = writer.tape();
   const auto substitute = norm_substitute(call.handle.schema().name());
   const Read* input = read_of(call, kInput);
   if (substitute == nullptr || input == nullptr || call.rng != nullptr) return std::nullopt;
@@ -135,7 +137,7 @@ std::optional<Part> take_application(Op& call, c10::ArrayRef<c10::IValue> return
   for (const at::Tensor& statistic : statistics) {
     part.op.reads.push_back(read_back(statistic, tape));
     tape.make_source(part.op.reads.back().value);
-    tape.count_read(part.op.reads.back());
+    writer.count_read(part.op.reads.back());
   }
   part.op.substitute = substitute;
   move_result(call, kResult, part.op, tape);
@@ -157,7 +159,9 @@ bool returns_packable(const Op& call) {
   return name == kMaxPool || name == kDropout;
 }
 
-std::optional<Part> take_unpacking(Op& call, c10::ArrayRef<c10::IValue> returns, Tape& tape) {
+std::optional<Part> take_unpacking(Op& call, c10::ArrayRef<c10::IValue> returns,
+                                   TapeWriter& writer) {
+  Tape& tape = writer.tape();
   if (!returns_packable(call)) return std::nullopt;
   if (call.results.size() != 2 || read_of(call, kInput) == nullptr) return std::nullopt;
   const at::Tensor output = returns[kPacked].toTensor();
@@ -165,9 +169,9 @@ std::optional<Part> take_unpacking(Op& call, c10::ArrayRef<c10::IValue> returns,
   if (form == nullptr) return std::nullopt;
 
   Part part{part_of(call), form->pack(output)};
-  const ValueId packed = tape.add_value(part.made, static_cast<OpId>(tape.ops().size()));
+  const ValueId packed = writer.add_value(part.made, static_cast<OpId>(tape.ops().size()));
   part.op.reads.push_back(read_back(part.made, tape));
-  tape.count_read(part.op.reads.back());
+  writer.count_read(part.op.reads.back());
   part.op.substitute = form;
   part.op.method.formula = 0;
   move_result(call, kPacked, part.op, tape);
@@ -178,12 +182,12 @@ std::optional<Part> take_unpacking(Op& call, c10::ArrayRef<c10::IValue> returns,
 
 }  // namespace
 
-std::optional<Part> take_part(Op& call, c10::ArrayRef<c10::IValue> returns, Tape& tape) {
+std::optional<Part> take_part(Op& call, c10::ArrayRef<c10::IValue> returns, TapeWriter& writer) {
   if (!writes_nothing(call)) return std::nullopt;
   // What cannot be made again can be held packed, as what is drawn for a graph that is captured.
-  if (!call.replayable) return take_unpacking(call, returns, tape);
-  if (auto part = take_application(call, returns, tape)) return part;
-  return take_unpacking(call, returns, tape);
+  if (!call.replayable) return take_unpacking(call, returns, writer);
+  if (auto part = take_application(call, returns, writer)) return part;
+  return take_unpacking(call, returns, writer);
 }
 
 }  // namespace gradrecomp::tape
