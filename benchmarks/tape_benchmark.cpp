@@ -60,7 +60,7 @@ void replay(benchmark::State& state) {
     }
     tape->seal();
     state.ResumeTiming();
-    benchmark::DoNotOptimize(Replayer(*tape).materialize(kOps - 1));
+    benchmark::DoNotOptimize(tape::Replayer(*tape).materialize(kOps - 1));
     state.PauseTiming();
     y = at::Tensor();
     state.ResumeTiming();
