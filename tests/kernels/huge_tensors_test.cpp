@@ -3,9 +3,9 @@
 
 #include <array>
 
-#include "kernels/cuda/launch.h"
 #include "cuda_twins.h"
 #include "emulated_device.h"
+#include "kernels/cuda/launch.h"
 
 namespace gradrecomp::kernels {
 namespace {
