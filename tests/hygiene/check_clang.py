@@ -14,7 +14,7 @@ import tempfile
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
-FOLDERS = ("src", "examples", "programs/gradrecomp")
+FOLDERS = ("src", "examples")
 TORCH = "#include <torch/torch.h>\n"  # what takes longest to read, read once
 
 
@@ -31,7 +31,7 @@ def flags_of(command):
 
 
 def sources(root, build):
-    """Each source file of the folders with its flags; without what only GCC's extensions allow."""
+    """Each source file of the folders, with its flags."""
     entries = json.loads((build / "compile_commands.json").read_text())
     wanted = tuple(str(root / folder) + "/" for folder in FOLDERS)
     return {entry["file"]: flags_of(entry["command"]) for entry in entries

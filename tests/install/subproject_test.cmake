@@ -4,8 +4,9 @@
 # that the project installs.
 cmake_minimum_required(VERSION 3.25)
 include("${CMAKE_CURRENT_LIST_DIR}/package.cmake")
-file(REMOVE_RECURSE "${work_dir}")
-set(build "${work_dir}/build")
+# The build folder lies beside that of the tests: from there the sources have the same relative paths, by
+# which a compiler cache knows them.
+file(REMOVE_RECURSE "${work_dir}" "${build}")
 set(configure "${CMAKE_COMMAND}" -S "${CMAKE_CURRENT_LIST_DIR}/subproject" -B "${build}"
   -G "${generator}" "-DGRADRECOMP_SOURCE=${source_dir}" "-DCMAKE_PREFIX_PATH=${libtorch}"
   "-DCMAKE_BUILD_TYPE=${build_type}" -DGRADRECOMP_CUDA_KERNELS=OFF
@@ -30,3 +31,4 @@ foreach(variant IN ITEMS "OFF;OFF" "ON;ON")
 endforeach()
 expect_refusal("components installed are plan alone"
   "${CMAKE_CURRENT_LIST_DIR}/consumer" "${work_dir}/refused" "-DCMAKE_PREFIX_PATH=${work_dir}/prefix")
+file(REMOVE_RECURSE "${build}")
