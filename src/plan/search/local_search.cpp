@@ -104,8 +104,7 @@ Candidate LocalSearch::lower_peak(Candidate start, double max_overhead, int num_
   return best;
 }
 
-Candidate LocalSearch::spare_replays(Candidate start, std::int64_t max_peak_bytes,
-                                     int num_simulations) {
+Candidate LocalSearch::spare_replays(Candidate start, const Floor& floor, int num_simulations) {
   std::vector<Index> dropped;
   for (const Index v : open_) {
     if (start.keep[v] == 0) dropped.push_back(v);
@@ -119,7 +118,8 @@ Candidate LocalSearch::spare_replays(Candidate start, std::int64_t max_peak_byte
     KeptSet keep = start.keep;
     keep[v] = 1;
     Candidate next = evaluate(std::move(keep), start.sweeps);
-    if (next.result.peak_bytes > max_peak_bytes || next.total >= start.total) continue;
+    if (next.result.peak_bytes != start.result.peak_bytes || next.cost() >= start.cost()) continue;
+    if (next.cost() <= floor.cost || next.overhead <= floor.overhead) continue;
     start = std::move(next);
   }
   return start;

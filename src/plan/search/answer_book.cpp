@@ -1,0 +1,178 @@
+#include "answer_book.h"
+
+#include <algorithm>
+#include <array>
+#include <cstddef>
+#include <limits>
+#include <utility>
+
+#include "gradrecomp/plan/policies.h"
+#include "plan/policies/policy_sets.h"
+
+// Note [ One answer book ]
+// ~~~~~~~~~~~~~~~~~~~~~~~~
+// A heuristic search started anew for every budget would now and then find less for a larger one,
+// and two that start from different questions would contradict each other. So there is one front,
+// and it does not depend on the question. It is written in chapters of rising overhead. A chapter
+// (a, b] begins from all that is known up to b and may add what costs more than a and at most b:
+// cheaper finds are not added, as questions about less than a have been answered without them.
+// So a question only needs the chapters up to the one that holds its answer, and gets what the
+// finished book would say:
+//   max_overhead = x    the chapters with a < x; the last point of at most x
+//   max_peak_bytes = p  chapters until a point of at most p is in one of them; the first such point
+// Fixed policies are in the book from the start. A larger budget never gives a worse answer, and
+// the two questions agree.
+//
+// A point of the front may replay some values for nothing. That is found out only for the points
+// that are asked for, and without contradictions: what a point is spared leaves its peak as it is
+// and its cost above that of the point before it and of its chapter's begin. So a question about x
+// also looks at the first point above x.
+
+namespace gradrecomp::plan {
+namespace {
+
+constexpr int kNumBuckets = 400;
+constexpr int kNumOpenPoints = 12;
+constexpr std::int64_t kLeastStep = 1000;
+constexpr double kMostOnce = 0.5;  // a step's forward is less than half of it
+constexpr int kNumCuts = 8;        // of each chapter
+
+/// Plans up to some overhead; where a grade begins, those of the chain up to `chain_to` are added.
+struct Chapter {
+  double up_to;
+  double chain_to = 0;
+  int max_passes = 0;  ///< of those; how many replays of an op before it is due
+};
+
+constexpr std::array kChapters{
+    Chapter{0.0, 0.06, 1}, Chapter{0.01},         Chapter{0.02}, Chapter{0.03},
+    Chapter{0.045},        Chapter{0.06},         Chapter{0.08, 0.2, 1},
+    Chapter{0.1},          Chapter{0.13},         Chapter{0.16}, Chapter{0.2},
+    Chapter{0.26, kMostOnce, 2},                  Chapter{0.34}, Chapter{kMostOnce},
+    Chapter{4.0, 4.0, 8},
+};
+
+}  // namespace
+
+AnswerBook::AnswerBook(const Graph& graph, const ReplayCost& replay_cost,
+                       const std::vector<Verdict>& verdicts, double effort)
+    : graph_(graph),
+      local_search_(graph, replay_cost, verdicts),
+      chain_(graph, replay_cost, verdicts, Replays::many),
+      bound_(graph, replay_cost),
+      effort_(effort) {
+  plain_peak_bytes_ = local_search_.evaluate(keep_all(graph)).result.peak_bytes;
+  add_policies();
+}
+
+void AnswerBook::add(Candidate candidate) {
+  if (candidate.overhead > above_) front_.add(std::move(candidate));
+}
+
+void AnswerBook::add_policies() {
+  const auto per_simulation = static_cast<double>(graph_.events.size() + graph_.ops.size() + 1);
+  const int most = static_cast<int>(std::clamp(3e5 / per_simulation, 8.0, 64.0));
+  const auto add_all = [this](std::vector<KeptSet> sets) {
+    for (KeptSet& keep : sets) add(local_search_.evaluate(std::move(keep)));
+  };
+  add_all({keep_all(graph_), drop_all(graph_), sqrt_n(graph_), pointwise_only(graph_),
+           selective(graph_)});
+  add_all(every_k_sets(graph_, most));
+  add_all(segment_sets(graph_, most));
+  if (!chain_.is_well_cut()) add_all(whole_block_sets(graph_, 4 * most));
+  for (FixedPlan& plan : nested_plans(graph_, most / 2)) {
+    add(local_search_.evaluate(std::move(plan.keep), std::move(plan.sweeps)));
+  }
+}
+
+bool AnswerBook::is_finished() const { return chapter_ == kChapters.size(); }
+
+void AnswerBook::finish() {
+  while (!is_finished()) write_next_chapter();
+}
+
+void AnswerBook::write_next_chapter() {
+  const Chapter& chapter = kChapters.at(chapter_++);
+  above_ = written_to_;
+  if (chapter.chain_to > 0) add_chain(chapter.chain_to, chapter.max_passes);
+  add_cuts(chapter.up_to);
+  search(chapter.up_to);
+  written_to_ = chapter.up_to;
+  if (is_finished()) written_to_ = std::numeric_limits<double>::infinity();
+}
+
+void AnswerBook::add_chain(double max_overhead, int max_passes) {
+  const std::vector<ChainPoint> points = chain_.front({.max_cost = max_overhead,
+                                                       .num_buckets = kNumBuckets,
+                                                       .num_open_points = kNumOpenPoints,
+                                                       .max_passes = max_passes});
+  auto last = std::numeric_limits<std::int64_t>::max();
+  for (const ChainPoint& point : points) {
+    // The menus' peaks are the simulator's or nearly so: a step this small is not worth a run.
+    const bool is_large = point.peak_bytes < last - last / kLeastStep;
+    if (!is_large && &point != &points.back()) continue;
+    add(local_search_.evaluate(chain_.kept(point), chain_.cached_from(point)));
+    last = point.peak_bytes;
+  }
+}
+
+void AnswerBook::add_cuts(double max_overhead) { bound_.tighten(max_overhead, kNumCuts); }
+
+double AnswerBook::gap(double max_overhead) const {
+  const std::size_t known = front_.last_within(max_overhead);
+  if (known == Front::kNone) return 1;
+  const std::int64_t peak_bytes = front_.candidates()[known].result.peak_bytes;
+  return static_cast<double>(peak_bytes - bound_.peak_bytes(max_overhead)) /
+         static_cast<double>(std::max<std::int64_t>(1, plain_peak_bytes_));
+}
+
+void AnswerBook::search(double max_overhead) {
+  const std::size_t known = front_.last_within(max_overhead);
+  if (known == Front::kNone || gap(max_overhead) < 0.005) return;
+  const auto per_simulation = static_cast<double>(graph_.events.size() + graph_.ops.size() + 1);
+  const int num_simulations = static_cast<int>(std::min(2000.0, 5e6 / per_simulation) * effort_);
+  add(local_search_.lower_peak(front_.candidates()[known], max_overhead, num_simulations));
+}
+
+Candidate AnswerBook::spared(std::size_t position) {
+  const std::vector<Candidate>& known = front_.candidates();
+  const Candidate& chosen = known[position];
+  auto floor = std::pair(kNothing, kNothing);
+  if (position > 0) floor = known[position - 1].cost();
+  double begin = kNothing;
+  for (const Chapter& chapter : kChapters) {
+    if (chapter.up_to < chosen.overhead) begin = chapter.up_to;
+  }
+  constexpr int kNumTrials = 100;
+  return local_search_.spare_replays(chosen, {.cost = floor, .overhead = begin}, kNumTrials);
+}
+
+Answer AnswerBook::within_overhead(double max_overhead) {
+  while (!is_written_to(max_overhead) && !is_finished()) write_next_chapter();
+  // Where a selection forces more, the least that it allows.
+  while (front_.candidates().front().overhead > written_to_) write_next_chapter();
+  const std::size_t last = front_.last_within(max_overhead);
+  const std::size_t next = last == Front::kNone ? 0 : last + 1;
+  const std::vector<Candidate>& known = front_.candidates();
+  if (next < known.size() && known[next].overhead <= written_to_) {
+    Candidate dearer = spared(next);
+    const bool feasible = dearer.overhead <= max_overhead;
+    if (feasible || last == Front::kNone) return {std::move(dearer), feasible};
+  }
+  return {spared(last), true};
+}
+
+Answer AnswerBook::within_peak(std::int64_t max_peak_bytes) {
+  const auto is_known = [&] {
+    const std::size_t first = front_.first_within(max_peak_bytes);
+    if (first == Front::kNone) return false;
+    const Candidate& candidate = front_.candidates()[first];
+    return is_written_to(candidate.overhead) || candidate.total <= 0;
+  };
+  while (!is_known() && !is_finished()) write_next_chapter();
+  const std::size_t first = front_.first_within(max_peak_bytes);
+  if (first == Front::kNone) return {spared(front_.candidates().size() - 1), false};
+  return {spared(first), true};
+}
+
+}  // namespace gradrecomp::plan
