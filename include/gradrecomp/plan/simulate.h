@@ -67,7 +67,8 @@ class GRADRECOMP_API Simulator {
                  std::span<const Offload> offloads, Timeline& timeline);
 
   /// The sweeps of a plan whose replays leave a saved value `v` behind only from event
-  /// `cached_from[v]` on, and are listed where that makes a difference.
+  /// `cached_from[v]` on, and are listed where that makes a difference. Where that is ~t, below 0,
+  /// from event t on they leave `v` behind as long as anything wants it, saved or not.
   std::vector<Sweep> defer(std::span<const std::uint8_t> keep, std::span<const Index> cached_from);
 
  private:
@@ -147,6 +148,7 @@ class GRADRECOMP_API Simulator {
   void run_listed(const Sweep& sweep);
   void note_deferring(Index target);
   void replay_deferring(Index target);
+  [[nodiscard]] bool find_due(Index target, std::span<const Index> from);
   void note_read(Index v);
   void note_closure();
   void replay_closure(Index target);
@@ -182,9 +184,10 @@ class GRADRECOMP_API Simulator {
   bool in_listed_sweep_ = false;
   std::span<const Index> cached_from_;  // of the current run, if it defers
   std::vector<Sweep> deferring_;        // that it found, by target
+  std::vector<Index> due_;              // of the sweep looked at last
   Index event_ = 0;
   // What an incremental simulator asks for: the values whose states events have read.
-  std::span<const Index> due_from_;   // if it defers: as cached_from_, without a list of sweeps
+  std::span<const Index> due_from_;    // if it defers: as cached_from_, without a list of sweeps
   std::vector<std::uint8_t> is_read_;  // empty: nobody asks
   std::vector<Index> reads_;
   bool reads_all_ = false;

@@ -19,6 +19,9 @@ std::vector<KeptSet> whole_block_sets(const Graph& graph, int most);
 /// revolve_n, and nested.
 std::vector<FixedPlan> nested_plans(const Graph& graph, int most);
 
+/// What is left of forward under limits of bytes; see Note [ Eviction ] in eviction_sets.cpp.
+std::vector<KeptSet> eviction_sets(const Graph& graph, int most);
+
 /// Up to `most` numbers from 1 to `last`: all of them, or the small ones and then ever fewer.
 std::vector<Index> spread_counts(Index last, int most);
 

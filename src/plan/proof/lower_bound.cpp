@@ -231,7 +231,7 @@ LowerBound::Relaxed LowerBound::relax(double price) {
   lines_.push_back({price, always + cut.solve()});
   std::vector<std::uint8_t> replayed(num_ops);
   for (Index i = 0; i < num_ops; ++i) replayed[i] = cut.inside(i) ? 1 : 0;
-  replayed_ops_.push_back(replayed);
+  least_solutions_.push_back(replayed);
   return loads_of(replayed);
 }
 
@@ -239,6 +239,7 @@ void LowerBound::tighten(double overhead, int num_cuts) {
   double low = 0;
   double high = 0;
   double price = 1;
+  least_solutions_.clear();
   for (int i = 0; i < num_cuts; ++i) {
     set_weights();
     const Relaxed relaxed = relax(price);

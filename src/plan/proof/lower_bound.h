@@ -20,9 +20,9 @@ class LowerBound {
   /// Tightens the bound near this overhead, by `num_cuts` minimum cuts.
   void tighten(double overhead, int num_cuts);
 
-  /// Per cut so far: which ops its least solution replays.
-  [[nodiscard]] const std::vector<std::vector<std::uint8_t>>& replayed_ops() const {
-    return replayed_ops_;
+  /// Per cut of the last tightening: which ops its least solution replays.
+  [[nodiscard]] const std::vector<std::vector<std::uint8_t>>& least_solutions() const {
+    return least_solutions_;
   }
 
   /// No plan of at most this overhead has a lower peak.
@@ -76,7 +76,7 @@ class LowerBound {
   std::vector<double> weights_;
   std::vector<double> weights_before_;  ///< prefix sums
   std::vector<Line> lines_;
-  std::vector<std::vector<std::uint8_t>> replayed_ops_;
+  std::vector<std::vector<std::uint8_t>> least_solutions_;
 };
 
 }  // namespace gradrecomp::plan

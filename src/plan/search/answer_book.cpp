@@ -36,6 +36,11 @@ constexpr int kNumOpenPoints = 12;
 constexpr std::int64_t kLeastStep = 1000;
 constexpr double kMostOnce = 0.5;  // a step's forward is less than half of it
 constexpr int kNumCuts = 8;        // of each chapter
+constexpr double kSmallGap = 0.02;  // of the plain peak
+constexpr double kTinyGap = 0.005;
+constexpr double kPartWhereSmall = 0.05;
+constexpr double kSecondsPerChapter = 0.2;  // on a processor of today
+constexpr double kMovesPerPair = 30;
 
 /// Plans up to some overhead; where a grade begins, those of the chain up to `chain_to` are added.
 struct Chapter {
@@ -45,10 +50,9 @@ struct Chapter {
 };
 
 constexpr std::array kChapters{
-    Chapter{0.0, 0.06, 1}, Chapter{0.01},         Chapter{0.02}, Chapter{0.03},
-    Chapter{0.045},        Chapter{0.06},         Chapter{0.08, 0.2, 1},
-    Chapter{0.1},          Chapter{0.13},         Chapter{0.16}, Chapter{0.2},
-    Chapter{0.26, kMostOnce, 2},                  Chapter{0.34}, Chapter{kMostOnce},
+    Chapter{0.0, 0.05, 1},   Chapter{0.01}, Chapter{0.02}, Chapter{0.035}, Chapter{0.05},
+    Chapter{0.075, 0.2, 1},  Chapter{0.1},  Chapter{0.15}, Chapter{0.2},
+    Chapter{0.3, kMostOnce, 2}, Chapter{0.4}, Chapter{kMostOnce},
     Chapter{4.0, 4.0, 8},
 };
 
@@ -57,10 +61,14 @@ constexpr std::array kChapters{
 AnswerBook::AnswerBook(const Graph& graph, const ReplayCost& replay_cost,
                        const std::vector<Verdict>& verdicts, double effort)
     : graph_(graph),
+      replay_cost_(replay_cost),
+      verdicts_(verdicts),
       local_search_(graph, replay_cost, verdicts),
       chain_(graph, replay_cost, verdicts, Replays::many),
       bound_(graph, replay_cost),
       effort_(effort) {
+  const auto is_free = [&](const Op& op) { return replay_cost.overhead(op) <= 0; };
+  replays_may_be_free_ = std::ranges::any_of(graph.ops, is_free);
   plain_peak_bytes_ = local_search_.evaluate(keep_all(graph)).result.peak_bytes;
   add_policies();
 }
@@ -79,7 +87,10 @@ void AnswerBook::add_policies() {
            selective(graph_)});
   add_all(every_k_sets(graph_, most));
   add_all(segment_sets(graph_, most));
-  if (!chain_.is_well_cut()) add_all(whole_block_sets(graph_, 4 * most));
+  if (!chain_.is_well_cut()) {
+    add_all(whole_block_sets(graph_, 4 * most));
+    add_all(eviction_sets(graph_, most / 2));
+  }
   for (FixedPlan& plan : nested_plans(graph_, most / 2)) {
     add(local_search_.evaluate(std::move(plan.keep), std::move(plan.sweeps)));
   }
@@ -116,7 +127,21 @@ void AnswerBook::add_chain(double max_overhead, int max_passes) {
   }
 }
 
-void AnswerBook::add_cuts(double max_overhead) { bound_.tighten(max_overhead, kNumCuts); }
+/// The least solutions that the bound finds are plans, too, and at times good ones.
+void AnswerBook::add_cuts(double max_overhead) {
+  bound_.tighten(max_overhead, kNumCuts);
+  const std::vector<std::uint8_t>* last = nullptr;
+  for (const std::vector<std::uint8_t>& replayed : bound_.least_solutions()) {
+    if (last != nullptr && *last == replayed) continue;
+    last = &replayed;
+    KeptSet keep(graph_.values.size(), 0);
+    for (std::size_t v = 0; v < keep.size(); ++v) {
+      const Index op = graph_.values[v].producer;
+      keep[v] = op >= 0 && replayed[op] == 0 ? 1 : 0;
+    }
+    add(local_search_.evaluate(std::move(keep)));
+  }
+}
 
 double AnswerBook::gap(double max_overhead) const {
   const std::size_t known = front_.last_within(max_overhead);
@@ -128,10 +153,38 @@ double AnswerBook::gap(double max_overhead) const {
 
 void AnswerBook::search(double max_overhead) {
   const std::size_t known = front_.last_within(max_overhead);
-  if (known == Front::kNone || gap(max_overhead) < 0.005) return;
-  const auto per_simulation = static_cast<double>(graph_.events.size() + graph_.ops.size() + 1);
-  const int num_simulations = static_cast<int>(std::min(2000.0, 5e6 / per_simulation) * effort_);
-  add(local_search_.lower_peak(front_.candidates()[known], max_overhead, num_simulations));
+  if (known == Front::kNone || (max_overhead <= 0 && !replays_may_be_free_)) return;
+  const int moves = num_moves(gap(max_overhead));
+  if (moves == 0) return;
+  const Candidate start = front_.candidates()[known];
+  annealing_->run(start, {max_overhead, bound_.peak_bytes(max_overhead), moves},
+                  [this](const IncrementalSimulator& plan, const Outcome& outcome) {
+                    add_found(plan, outcome);
+                  });
+}
+
+/// For one chapter; none where little can be won.
+int AnswerBook::num_moves(double gap) {
+  if (gap < kTinyGap) return 0;
+  if (!annealing_) annealing_.emplace(graph_, replay_cost_, verdicts_);
+  const double by_time = kSecondsPerChapter * annealing_->moves_per_second();
+  const auto num_open = static_cast<double>(annealing_->num_open());
+  const double by_size = kMovesPerPair * num_open * num_open;
+  const double part = gap < kSmallGap ? kPartWhereSmall : 1.0;
+  return static_cast<int>(effort_ * part * std::min(by_time, by_size));
+}
+
+/// Adds a plan of the search that the front misses.
+void AnswerBook::add_found(const IncrementalSimulator& plan, const Outcome& outcome) {
+  const double overhead = replay_cost_.overhead(outcome.cost);
+  if (overhead <= above_) return;
+  const std::size_t known = front_.last_within(overhead);
+  const std::int64_t step = plain_peak_bytes_ / kLeastStep;
+  if (known != Front::kNone &&
+      outcome.peak_bytes > front_.candidates()[known].result.peak_bytes - step) {
+    return;
+  }
+  add(local_search_.evaluate(plan.kept(), plan.cached_from()));
 }
 
 Candidate AnswerBook::spared(std::size_t position) {

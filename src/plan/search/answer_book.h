@@ -3,8 +3,10 @@
 #include <cstddef>
 #include <cstdint>
 #include <limits>
+#include <optional>
 #include <vector>
 
+#include "annealing.h"
 #include "front.h"
 #include "local_search.h"
 #include "plan/chain/chain_search.h"
@@ -51,15 +53,21 @@ class AnswerBook {
   void add_cuts(double max_overhead);
   void search(double max_overhead);
   void add(Candidate candidate);
+  void add_found(const IncrementalSimulator& plan, const Outcome& outcome);
+  [[nodiscard]] int num_moves(double gap);
   [[nodiscard]] Candidate spared(std::size_t position);
   [[nodiscard]] double gap(double max_overhead) const;
 
   const Graph& graph_;
+  const ReplayCost& replay_cost_;
+  std::vector<Verdict> verdicts_;
   LocalSearch local_search_;
   ChainSearch chain_;
   LowerBound bound_;
+  std::optional<Annealing> annealing_;  ///< once it is needed
   Front front_;
   double effort_;
+  bool replays_may_be_free_ = false;
   std::int64_t plain_peak_bytes_ = 0;
   std::size_t chapter_ = 0;       ///< to be written next
   double written_to_ = kNothing;  ///< the highest overhead of the chapters written

@@ -15,6 +15,8 @@ namespace gradrecomp::plan {
 struct Candidate {
   KeptSet keep = {};
   std::vector<Sweep> sweeps = {};
+  /// What the sweeps come from, see Simulator::defer; empty: they come from elsewhere or are none.
+  std::vector<Index> cached_from = {};
   Simulation result = {};
   double overhead = 0;
   double total = 0;  ///< overhead with ties broken, see ReplayCost

@@ -38,8 +38,11 @@ KeptSet LocalSearch::settled(KeptSet keep) const {
 
 Candidate LocalSearch::candidate(KeptSet keep, std::vector<Sweep> sweeps,
                                  const Simulation& result) const {
-  return {std::move(keep), std::move(sweeps), result, replay_cost_.overhead(result),
-          replay_cost_.total(result)};
+  return {.keep = std::move(keep),
+          .sweeps = std::move(sweeps),
+          .result = result,
+          .overhead = replay_cost_.overhead(result),
+          .total = replay_cost_.total(result)};
 }
 
 Candidate LocalSearch::evaluate(KeptSet keep, std::vector<Sweep> sweeps) {
@@ -53,7 +56,9 @@ Candidate LocalSearch::evaluate(KeptSet keep, std::span<const Index> cached_from
   keep = settled(std::move(keep));
   std::vector<Sweep> sweeps = simulator_.defer(keep, cached_from);
   const Simulation result = simulator_.run(keep, sweeps);
-  return candidate(std::move(keep), std::move(sweeps), result);
+  Candidate made = candidate(std::move(keep), std::move(sweeps), result);
+  made.cached_from.assign(cached_from.begin(), cached_from.end());
+  return made;
 }
 
 LocalSearch::Trial LocalSearch::measure(KeptSet keep, std::vector<Sweep> sweeps,

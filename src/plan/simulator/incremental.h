@@ -103,6 +103,8 @@ class IncrementalSimulator {
 
   void undo();
   void change_seal(const Move& move);
+  void set_from(Index v, Index from);
+  void defer_if_any();
   State& sealed(Index v);
   void want_op(Index op);
   void want_op_no_more(Index op);
@@ -125,6 +127,7 @@ class IncrementalSimulator {
   std::vector<double> chunk_excess_;
   std::int64_t target_bytes_ = 0;
   std::vector<Index> from_;
+  std::int64_t num_deferred_ = 0;  ///< of these that are not 0
   Outcome now_;
 
   // The state at the seal, which attempts change and undo.

@@ -377,21 +377,10 @@ void Simulator::run_listed(const Sweep& sweep) {
   in_listed_sweep_ = false;
 }
 
-/// Lists the sweep of `target` if it would leave values behind before they are due.
+/// Lists the sweep of `target` if by itself it would leave other values behind than those due.
 void Simulator::note_deferring(Index target) {
-  find_closure(target);
-  Sweep sweep{target, {}};
-  bool is_early = false;
-  for (const Index op : closure_) {
-    op_needed_[op] = 0;
-    for (const Index v : outputs(op)) {
-      if (v == target || state_[v].handles == 0 || live(v)) continue;
-      const bool due = event_ >= cached_from_[v];
-      is_early |= !due;
-      if (due) sweep.cached.push_back(v);
-    }
-  }
-  if (!is_early) return;
+  if (!find_due(target, cached_from_)) return;
+  Sweep sweep{target, due_};
   std::ranges::sort(sweep.cached);
   const auto at = std::ranges::lower_bound(deferring_, target, {}, &Sweep::target);
   const bool known = at != deferring_.end() && at->target == target;
@@ -399,22 +388,35 @@ void Simulator::note_deferring(Index target) {
   if (!known) deferring_.insert(at, std::move(sweep));
 }
 
-/// Replays what note_deferring() would list, at once.
-void Simulator::replay_deferring(Index target) {
+/// Finds what a sweep of `target` is to leave behind; false if it does so by itself.
+bool Simulator::find_due(Index target, std::span<const Index> from) {
   find_closure(target);
-  std::vector<Index> due;
+  due_.clear();
+  bool lists = false;
   for (const Index op : closure_) {
     op_needed_[op] = 0;
     for (const Index v : outputs(op)) {
-      if (v == target || state_[v].handles == 0 || live(v)) continue;
-      if (event_ >= due_from_[v]) due.push_back(v);
-      in_listed_sweep_ |= event_ < due_from_[v];
+      if (v == target || live(v)) continue;
+      const ValueState& s = state_[v];
+      const bool shared = from[v] < 0 && event_ >= ~from[v] && s.wanted > 0;
+      const bool due = shared || (s.handles > 0 && from[v] >= 0 && event_ >= from[v]);
+      if (due && values_[v].last_version) due_.push_back(v);
+      lists |= shared || (s.handles > 0 && !due);
     }
   }
-  if (!in_listed_sweep_) return replay_closure(target);
-  for (const Index v : due) state_[v].listed = true;
+  return lists;
+}
+
+/// Replays what note_deferring() would list, at once.
+void Simulator::replay_deferring(Index target) {
+  const bool lists = find_due(target, due_from_);
+  if (!lists) return replay_closure(target);
+  in_listed_sweep_ = true;
+  for (const Index v : due_) state_[v].listed = true;
   replay_closure(target);
-  for (const Index v : due) state_[v].listed = false;
+  for (const Index op : closure_) {
+    for (const Index v : outputs(op)) state_[v].listed = false;
+  }
   in_listed_sweep_ = false;
 }
 
