@@ -25,14 +25,14 @@ struct Request {
   std::string policy = {};
   /// Values decided beforehand, under every policy.
   Selection selection = {};
-  /// How long to search where no program finds the best plan and the bound leaves room for better
-  /// ones: 1 is about a second, at most a few. Counted in moves, so that plans do not depend on the
-  /// machine. More hardly ever makes a plan worse.
-  double effort = 1;
   /// What kept values may go to host memory by, where a budget is set; none: they may not. Seconds
   /// that wait for it count as overhead in seconds; a budget in FLOPs admits none. On several
   /// devices nothing goes there.
   std::optional<HostLink> host_link = std::nullopt;
+  /// How long to search where no program finds the best plan and the bound leaves room for better
+  /// ones: 1 is about a second for 5%, two for 20%; 0 is not at all. Counted in moves, so that
+  /// plans do not depend on the machine. More hardly ever makes a plan worse.
+  double effort = 1;
   bool operator==(const Request&) const = default;
 };
 

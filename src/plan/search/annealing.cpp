@@ -29,19 +29,28 @@ namespace {
 
 constexpr int kAimEvery = 2000;  // moves
 constexpr int kFewestMoves = 50;
-constexpr int kEnoughToHeat = 10;  // moves for each value
 constexpr std::size_t kReach = 24;
 
 }  // namespace
 
 /// One cycle of moves.
 struct Annealing::Schedule {
-  double target;     ///< where targets begin, from the bound (0) to the best peak (1)
-  double penalty;    ///< for an overhead of 1 too much, in excesses that the cycle begins with
-  double hot, cold;  ///< temperatures, in such excesses
+  double worth_from;  ///< so many moves for each value; heat takes time
+  double share;       ///< of the moves, relative to that of others
+  double target;      ///< where targets begin, from the bound (0) to the best peak (1)
+  double penalty;     ///< for an overhead of 1 too much, in excesses that the cycle begins with
+  double hot, cold;   ///< temperatures, in such excesses
   int num_moves = 0;
   double scale = 1;  ///< the excess that the cycle begins with
+  static const std::array<Schedule, 4> kAll;
 };
+
+const std::array<Annealing::Schedule, 4> Annealing::Schedule::kAll{{
+    {.worth_from = 0, .share = 1, .target = 0.5, .penalty = 100, .hot = 0.003, .cold = 0.0003},
+    {.worth_from = 30, .share = 1, .target = 0.3, .penalty = 60, .hot = 0.003, .cold = 0.0003},
+    {.worth_from = 100, .share = 2, .target = 0.5, .penalty = 20, .hot = 0.03, .cold = 0.0003},
+    {.worth_from = 100, .share = 2, .target = 0.5, .penalty = 5, .hot = 0.03, .cold = 0.0003},
+}};
 
 /// Compared by the sum, then by cost.
 struct Annealing::Energy {
@@ -106,23 +115,19 @@ std::vector<Index> Annealing::timing_of(const Candidate& candidate) const {
 
 void Annealing::run(const Candidate& start, const AnnealingGoal& goal, const Report& report) {
   if (open_.size() < 2 || goal.num_moves < kFewestMoves) return;
-  constexpr std::array kSchedules{
-      Schedule{.target = 0.5, .penalty = 20, .hot = 0.03, .cold = 0.0003},
-      Schedule{.target = 0.5, .penalty = 5, .hot = 0.03, .cold = 0.0003},
-      Schedule{.target = 0.3, .penalty = 60, .hot = 0.003, .cold = 0.0003},
-  };
   random_.seed(1);
   goal_ = goal;
   best_keep_ = start.keep;
   best_from_ = timing_of(start);
   best_bytes_ = start.result.peak_bytes;
-  // Of few moves none is to be wasted on heat.
-  const bool few = goal.num_moves < kEnoughToHeat * static_cast<int>(open_.size());
-  for (const Schedule& wanted : kSchedules) {
-    if (few && &wanted != &kSchedules.back()) continue;
-    Schedule schedule = wanted;
-    schedule.num_moves = few ? goal.num_moves : goal.num_moves / 3;
-    run_cycle(schedule, report);
+  const double moves_per_value = goal.num_moves / static_cast<double>(open_.size());
+  const auto is_worth = [&](const Schedule& cycle) { return cycle.worth_from <= moves_per_value; };
+  double shares = 0;
+  for (const Schedule& cycle : Schedule::kAll) shares += is_worth(cycle) ? cycle.share : 0;
+  for (Schedule cycle : Schedule::kAll) {
+    if (!is_worth(cycle)) continue;
+    cycle.num_moves = static_cast<int>(goal.num_moves * cycle.share / shares);
+    run_cycle(cycle, report);
   }
 }
 
@@ -159,8 +164,7 @@ void Annealing::run_cycle(const Schedule& wanted, const Report& report) {
     const Energy next = energy(outcome, schedule);
     const double rise = next.sum - now.sum;
     const bool better = rise < 0 || (rise == 0 && next.total <= now.total);
-    const double temperature =
-        schedule.hot * std::pow(schedule.cold / schedule.hot, progress);
+    const double temperature = schedule.hot * std::pow(schedule.cold / schedule.hot, progress);
     if (!better && rise > -std::log(chance() + 1e-12) * temperature) continue;
     simulator_.accept();
     if (replay_cost_.overhead(outcome.cost) > goal_.max_overhead) continue;

@@ -57,10 +57,10 @@ class Annealing {
 
   const ReplayCost& replay_cost_;
   IncrementalSimulator simulator_;
-  std::vector<Index> open_;                    ///< values worth a move
-  std::vector<std::size_t> position_;          ///< per value: in open_
+  std::vector<Index> open_;                     ///< values worth a move
+  std::vector<std::size_t> position_;           ///< per value: in open_
   std::vector<std::vector<Index>> neighbours_;  ///< per open value: open ones of the same ops
-  std::vector<Index> first_demand_;            ///< per value: its event; 0 if there is none
+  std::vector<Index> first_demand_;             ///< per value: its event; 0 if there is none
   std::vector<std::uint8_t> saved_;
   Index backward_begin_ = 0;
   double moves_per_second_ = 0;

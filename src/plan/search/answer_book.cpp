@@ -31,29 +31,42 @@
 namespace gradrecomp::plan {
 namespace {
 
-constexpr int kNumBuckets = 400;
+constexpr int kBucketsPerBlock = 3;
+constexpr int kFewestBuckets = 400;
 constexpr int kNumOpenPoints = 12;
 constexpr std::int64_t kLeastStep = 1000;
-constexpr double kMostOnce = 0.5;  // a step's forward is less than half of it
-constexpr int kNumCuts = 8;        // of each chapter
+constexpr double kMostOnce = 0.5;      // a step's forward is less than half of it
+constexpr int kNumCuts = 8;            // of each chapter
+constexpr double kPolicyEvents = 3e5;  // as many as the simulations of one policy's numbers take
+constexpr double kSpareEvents = 2e6;
 constexpr double kSmallGap = 0.02;  // of the plain peak
 constexpr double kTinyGap = 0.005;
 constexpr double kPartWhereSmall = 0.05;
-constexpr double kSecondsPerChapter = 0.2;  // on a processor of today
-constexpr double kMovesPerPair = 30;
+constexpr double kSecondsPerChapter = 0.25;  // on a processor of today
+constexpr double kMovesPerPair = 15;
 
 /// Plans up to some overhead; where a grade begins, those of the chain up to `chain_to` are added.
 struct Chapter {
   double up_to;
+  double effort;  ///< of the search; most where budgets are asked for
   double chain_to = 0;
   int max_passes = 0;  ///< of those; how many replays of an op before it is due
 };
 
 constexpr std::array kChapters{
-    Chapter{0.0, 0.05, 1},   Chapter{0.01}, Chapter{0.02}, Chapter{0.035}, Chapter{0.05},
-    Chapter{0.075, 0.2, 1},  Chapter{0.1},  Chapter{0.15}, Chapter{0.2},
-    Chapter{0.3, kMostOnce, 2}, Chapter{0.4}, Chapter{kMostOnce},
-    Chapter{4.0, 4.0, 8},
+    Chapter{0.0, 0.5, 0.05, 1},
+    Chapter{0.01, 0.25},
+    Chapter{0.02, 0.25},
+    Chapter{0.035, 0.5},
+    Chapter{0.05, 2},
+    Chapter{0.075, 0.5, 0.2, 1},
+    Chapter{0.1, 1.5},
+    Chapter{0.15, 0.5},
+    Chapter{0.2, 1.5},
+    Chapter{0.3, 0.5, kMostOnce, 2},
+    Chapter{0.4, 1},
+    Chapter{kMostOnce, 0.5},
+    Chapter{4.0, 1.5, 4.0, 8},
 };
 
 }  // namespace
@@ -66,7 +79,8 @@ AnswerBook::AnswerBook(const Graph& graph, const ReplayCost& replay_cost,
       local_search_(graph, replay_cost, verdicts),
       chain_(graph, replay_cost, verdicts, Replays::many),
       bound_(graph, replay_cost),
-      effort_(effort) {
+      effort_(effort),
+      events_(static_cast<double>(graph.events.size() + graph.ops.size() + 1)) {
   const auto is_free = [&](const Op& op) { return replay_cost.overhead(op) <= 0; };
   replays_may_be_free_ = std::ranges::any_of(graph.ops, is_free);
   plain_peak_bytes_ = local_search_.evaluate(keep_all(graph)).result.peak_bytes;
@@ -78,14 +92,14 @@ void AnswerBook::add(Candidate candidate) {
 }
 
 void AnswerBook::add_policies() {
-  const auto per_simulation = static_cast<double>(graph_.events.size() + graph_.ops.size() + 1);
-  const int most = static_cast<int>(std::clamp(3e5 / per_simulation, 8.0, 64.0));
+  const int most = static_cast<int>(std::clamp(kPolicyEvents / events_, 8.0, 64.0));
   const auto add_all = [this](std::vector<KeptSet> sets) {
     for (KeptSet& keep : sets) add(local_search_.evaluate(std::move(keep)));
   };
   add_all({keep_all(graph_), drop_all(graph_), sqrt_n(graph_), pointwise_only(graph_),
            selective(graph_)});
   add_all(every_k_sets(graph_, most));
+  if (effort_ <= 0) return;
   add_all(segment_sets(graph_, most));
   if (!chain_.is_well_cut()) {
     add_all(whole_block_sets(graph_, 4 * most));
@@ -107,14 +121,19 @@ void AnswerBook::write_next_chapter() {
   above_ = written_to_;
   if (chapter.chain_to > 0) add_chain(chapter.chain_to, chapter.max_passes);
   add_cuts(chapter.up_to);
-  search(chapter.up_to);
+  search(chapter.up_to, chapter.effort);
   written_to_ = chapter.up_to;
   if (is_finished()) written_to_ = std::numeric_limits<double>::infinity();
 }
 
+/// The more blocks, the finer the costs that they differ by.
+int AnswerBook::num_buckets() const {
+  return std::max(kFewestBuckets, kBucketsPerBlock * static_cast<int>(chain_.num_blocks()));
+}
+
 void AnswerBook::add_chain(double max_overhead, int max_passes) {
   const std::vector<ChainPoint> points = chain_.front({.max_cost = max_overhead,
-                                                       .num_buckets = kNumBuckets,
+                                                       .num_buckets = num_buckets(),
                                                        .num_open_points = kNumOpenPoints,
                                                        .max_passes = max_passes});
   auto last = std::numeric_limits<std::int64_t>::max();
@@ -129,6 +148,7 @@ void AnswerBook::add_chain(double max_overhead, int max_passes) {
 
 /// The least solutions that the bound finds are plans, too, and at times good ones.
 void AnswerBook::add_cuts(double max_overhead) {
+  if (effort_ <= 0) return;
   bound_.tighten(max_overhead, kNumCuts);
   const std::vector<std::uint8_t>* last = nullptr;
   for (const std::vector<std::uint8_t>& replayed : bound_.least_solutions()) {
@@ -151,10 +171,10 @@ double AnswerBook::gap(double max_overhead) const {
          static_cast<double>(std::max<std::int64_t>(1, plain_peak_bytes_));
 }
 
-void AnswerBook::search(double max_overhead) {
+void AnswerBook::search(double max_overhead, double effort) {
   const std::size_t known = front_.last_within(max_overhead);
   if (known == Front::kNone || (max_overhead <= 0 && !replays_may_be_free_)) return;
-  const int moves = num_moves(gap(max_overhead));
+  const int moves = static_cast<int>(effort * num_moves(gap(max_overhead)));
   if (moves == 0) return;
   const Candidate start = front_.candidates()[known];
   annealing_->run(start, {max_overhead, bound_.peak_bytes(max_overhead), moves},
@@ -165,7 +185,7 @@ void AnswerBook::search(double max_overhead) {
 
 /// For one chapter; none where little can be won.
 int AnswerBook::num_moves(double gap) {
-  if (gap < kTinyGap) return 0;
+  if (gap < kTinyGap || effort_ <= 0) return 0;
   if (!annealing_) annealing_.emplace(graph_, replay_cost_, verdicts_);
   const double by_time = kSecondsPerChapter * annealing_->moves_per_second();
   const auto num_open = static_cast<double>(annealing_->num_open());
@@ -196,8 +216,8 @@ Candidate AnswerBook::spared(std::size_t position) {
   for (const Chapter& chapter : kChapters) {
     if (chapter.up_to < chosen.overhead) begin = chapter.up_to;
   }
-  constexpr int kNumTrials = 100;
-  return local_search_.spare_replays(chosen, {.cost = floor, .overhead = begin}, kNumTrials);
+  const int num_trials = static_cast<int>(std::clamp(kSpareEvents / events_, 10.0, 100.0));
+  return local_search_.spare_replays(chosen, {.cost = floor, .overhead = begin}, num_trials);
 }
 
 Answer AnswerBook::within_overhead(double max_overhead) {

@@ -49,9 +49,10 @@ class AnswerBook {
   [[nodiscard]] bool is_finished() const;
   void write_next_chapter();
   void add_policies();
+  [[nodiscard]] int num_buckets() const;
   void add_chain(double max_overhead, int max_passes);
   void add_cuts(double max_overhead);
-  void search(double max_overhead);
+  void search(double max_overhead, double effort);
   void add(Candidate candidate);
   void add_found(const IncrementalSimulator& plan, const Outcome& outcome);
   [[nodiscard]] int num_moves(double gap);
@@ -67,6 +68,7 @@ class AnswerBook {
   std::optional<Annealing> annealing_;  ///< once it is needed
   Front front_;
   double effort_;
+  double events_;  ///< that a simulation goes through, and its ops
   bool replays_may_be_free_ = false;
   std::int64_t plain_peak_bytes_ = 0;
   std::size_t chapter_ = 0;       ///< to be written next

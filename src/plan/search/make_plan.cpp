@@ -11,12 +11,12 @@
 
 #include "answer_book.h"
 #include "device_search.h"
-#include "single_replays.h"
 #include "plan/error.h"
 #include "plan/graph/choosable_values.h"
 #include "plan/offload/offload_search.h"
 #include "plan/proof/lower_bound.h"
 #include "plan/simulator/device_peaks.h"
+#include "single_replays.h"
 
 namespace gradrecomp::plan {
 namespace {

@@ -34,8 +34,8 @@ void add_cost(Simulation& sum, const Simulation& part) {
 
 IncrementalSimulator::IncrementalSimulator(const Graph& graph) : simulator_(graph) {
   const auto is_seal = [](const Event& event) { return event.kind == EventKind::seal; };
-  seal_ = static_cast<std::size_t>(std::ranges::find_if(graph.events, is_seal) -
-                                   graph.events.begin());
+  seal_ =
+      static_cast<std::size_t>(std::ranges::find_if(graph.events, is_seal) - graph.events.begin());
   simulator_.is_read_.assign(graph.values.size(), 0);
   is_noted_.assign(graph.values.size(), 0);
   peaks_.assign(graph.events.size(), 0);
@@ -195,7 +195,8 @@ void IncrementalSimulator::set_from(Index v, Index from) {
 
 /// A plan that defers nothing is simulated faster as one that cannot.
 void IncrementalSimulator::defer_if_any() {
-  simulator_.due_from_ = num_deferred_ > 0 ? std::span<const Index>(from_) : std::span<const Index>();
+  simulator_.due_from_ =
+      num_deferred_ > 0 ? std::span<const Index>(from_) : std::span<const Index>();
 }
 
 IncrementalSimulator::State& IncrementalSimulator::sealed(Index v) {
@@ -287,8 +288,8 @@ void IncrementalSimulator::patch_seal(std::span<const Move> moves) {
   for (const Move& move : moves) sealed(move.value);
   for (const Undo& u : undo_) {
     const Index op = simulator_.values_[u.value].producer;
-    patches.push_back({u.value, sealed_[u.value],
-                       op < 0 ? std::uint8_t{0} : sealed_op_wanted_[op]});
+    patches.push_back(
+        {u.value, sealed_[u.value], op < 0 ? std::uint8_t{0} : sealed_op_wanted_[op]});
   }
 }
 
