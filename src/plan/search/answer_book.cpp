@@ -44,6 +44,7 @@ constexpr double kTinyGap = 0.005;
 constexpr double kPartWhereSmall = 0.05;
 constexpr double kSecondsPerChapter = 0.25;  // on a processor of today
 constexpr double kMovesPerPair = 15;
+constexpr int kManyMoves = 100;  // for each value
 
 /// Plans up to some overhead; where a grade begins, those of the chain up to `chain_to` are added.
 struct Chapter {
@@ -176,7 +177,16 @@ void AnswerBook::search(double max_overhead, double effort) {
   if (known == Front::kNone || (max_overhead <= 0 && !replays_may_be_free_)) return;
   const int moves = static_cast<int>(effort * num_moves(gap(max_overhead)));
   if (moves == 0) return;
-  const Candidate start = front_.candidates()[known];
+  const bool are_many = moves > kManyMoves * static_cast<int>(annealing_->num_open());
+  search_from(known, max_overhead, are_many ? moves / 2 : moves);
+  if (!are_many) return;
+  // From a cheaper plan the search has something to spend, and may come by where the best is not.
+  const std::size_t cheaper = front_.last_within(0.6 * max_overhead);
+  search_from(cheaper == Front::kNone ? known : cheaper, max_overhead, moves / 2);
+}
+
+void AnswerBook::search_from(std::size_t position, double max_overhead, int moves) {
+  const Candidate start = front_.candidates()[position];
   annealing_->run(start, {max_overhead, bound_.peak_bytes(max_overhead), moves},
                   [this](const IncrementalSimulator& plan, const Outcome& outcome) {
                     add_found(plan, outcome);

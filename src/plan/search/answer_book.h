@@ -53,6 +53,7 @@ class AnswerBook {
   void add_chain(double max_overhead, int max_passes);
   void add_cuts(double max_overhead);
   void search(double max_overhead, double effort);
+  void search_from(std::size_t position, double max_overhead, int moves);
   void add(Candidate candidate);
   void add_found(const IncrementalSimulator& plan, const Outcome& outcome);
   [[nodiscard]] int num_moves(double gap);
