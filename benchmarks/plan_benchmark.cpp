@@ -1,12 +1,16 @@
 #include <benchmark/benchmark.h>
 
+#include <cstddef>
 #include <cstdint>
 #include <vector>
 
 #include "gradrecomp/plan/make_plan.h"
 #include "gradrecomp/plan/policies.h"
 #include "gradrecomp/plan/simulate.h"
+#include "plan/graph/choosable_values.h"
+#include "plan/simulator/incremental.h"
 #include "support/plan/model_graphs.h"
+#include "support/plan/shape_graphs.h"
 #include "support/plan/skip_graphs.h"
 
 // Times of the planner on steps of models as formulas give them, without Torch. For a recorded step
@@ -22,6 +26,7 @@ Graph resnet_152() { return gradrecomp::testing::resnet_graph({3, 8, 36, 3}, 2);
 Graph bert_large() { return gradrecomp::testing::bert_graph(24, 2, 128); }
 Graph vit_base() { return gradrecomp::testing::bert_graph(12, 2, 197); }
 Graph hundred_blocks() { return gradrecomp::testing::resnet_graph({8, 24, 60, 8}, 2); }
+Graph dag_1000() { return gradrecomp::testing::dag_graph(1000, 20, 1); }
 Graph unet() { return gradrecomp::testing::unet_graph(4, 2); }
 
 double percent(std::int64_t part, std::int64_t whole) {
@@ -36,12 +41,31 @@ void show(benchmark::State& state, const Graph& graph, const Plan& plan) {
       percent(plan.proven_peak_bytes, plan.predicted_plain_peak_bytes);
 }
 
-void simulate(benchmark::State& state) {
-  const Graph graph = resnet_152();
+void simulate(benchmark::State& state, Graph (*model)()) {
+  const Graph graph = model();
   gradrecomp::plan::Simulator simulator(graph);
   const auto keep = gradrecomp::plan::pointwise_only(graph);
   for (auto _ : state) benchmark::DoNotOptimize(simulator.run(keep).peak_bytes);
   state.counters["events"] = static_cast<double>(graph.events.size());
+}
+
+/// One value after the other changes sides, and back.
+void attempt(benchmark::State& state, Graph (*model)()) {
+  const Graph graph = model();
+  gradrecomp::plan::IncrementalSimulator simulator(graph);
+  simulator.start(gradrecomp::plan::pointwise_only(graph), {});
+  simulator.aim_at(simulator.now().peak_bytes * 9 / 10);
+  std::vector<gradrecomp::plan::Move> moves;
+  for (std::size_t v = 0; v < graph.values.size(); ++v) {
+    const auto value = static_cast<gradrecomp::plan::Index>(v);
+    if (gradrecomp::plan::can_choose(graph.values[v])) {
+      moves.push_back({.value = value, .keep = !simulator.keeps(value)});
+    }
+  }
+  std::size_t i = 0;
+  for (auto _ : state) {
+    benchmark::DoNotOptimize(simulator.attempt({&moves[i++ % moves.size()], 1}).peak_bytes);
+  }
 }
 
 void make_plan(benchmark::State& state, Graph (*model)(), CostModel cost) {
@@ -79,7 +103,10 @@ void make_plan_within(benchmark::State& state) {
 
 }  // namespace
 
-BENCHMARK(simulate)->Unit(benchmark::kMicrosecond);
+BENCHMARK_CAPTURE(simulate, resnet_152, resnet_152)->Unit(benchmark::kMicrosecond);
+BENCHMARK_CAPTURE(simulate, dag_1000, dag_1000)->Unit(benchmark::kMicrosecond);
+BENCHMARK_CAPTURE(attempt, resnet_152, resnet_152)->Unit(benchmark::kMicrosecond);
+BENCHMARK_CAPTURE(attempt, dag_1000, dag_1000)->Unit(benchmark::kMicrosecond);
 
 BENCHMARK_CAPTURE(make_plan, resnet_152_flops, resnet_152, CostModel::flops)
     ->Unit(benchmark::kMillisecond);

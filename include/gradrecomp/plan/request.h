@@ -29,6 +29,10 @@ struct Request {
   /// that wait for it count as overhead in seconds; a budget in FLOPs admits none. On several
   /// devices nothing goes there.
   std::optional<HostLink> host_link = std::nullopt;
+  /// How long to search where no program finds the best plan and the bound leaves room for better
+  /// ones: 1 is about a second for 5%, two for 20%; 0 is not at all. Counted in moves, so that
+  /// plans do not depend on the machine. More hardly ever makes a plan worse.
+  double effort = 1;
   bool operator==(const Request&) const = default;
 };
 
@@ -41,6 +45,8 @@ struct FrontRequest {
   /// Also plans that replay ops more than once and go below what one replay of each reaches; takes
   /// about ten times as long.
   bool nested = true;
+  /// As in a request; for the whole front.
+  double effort = 1;
   bool operator==(const FrontRequest&) const = default;
 };
 

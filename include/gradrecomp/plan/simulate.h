@@ -67,10 +67,13 @@ class GRADRECOMP_API Simulator {
                  std::span<const Offload> offloads, Timeline& timeline);
 
   /// The sweeps of a plan whose replays leave a saved value `v` behind only from event
-  /// `cached_from[v]` on, and are listed where that makes a difference.
+  /// `cached_from[v]` on, and are listed where that makes a difference. Where that is ~t, below 0,
+  /// from event t on they leave `v` behind as long as anything wants it, saved or not.
   std::vector<Sweep> defer(std::span<const std::uint8_t> keep, std::span<const Index> cached_from);
 
  private:
+  friend class IncrementalSimulator;
+
   struct ValueFacts {
     std::int64_t bytes;
     Index producer;
@@ -104,6 +107,7 @@ class GRADRECOMP_API Simulator {
     bool listed = false;
     bool made = false;
     bool dropped = false;
+    bool operator==(const ValueState&) const = default;
   };
 
   [[nodiscard]] std::span<const Index> inputs(Index op) const;
@@ -143,6 +147,10 @@ class GRADRECOMP_API Simulator {
   [[nodiscard]] const Sweep* listed_sweep(Index target) const;
   void run_listed(const Sweep& sweep);
   void note_deferring(Index target);
+  void replay_deferring(Index target);
+  [[nodiscard]] bool find_due(Index target, std::span<const Index> from);
+  void note_read(Index v);
+  void note_closure();
   void replay_closure(Index target);
   void find_closure(Index target);
   void replay(Index op, Index target);
@@ -176,7 +184,13 @@ class GRADRECOMP_API Simulator {
   bool in_listed_sweep_ = false;
   std::span<const Index> cached_from_;  // of the current run, if it defers
   std::vector<Sweep> deferring_;        // that it found, by target
+  std::vector<Index> due_;              // of the sweep looked at last
   Index event_ = 0;
+  // What an incremental simulator asks for: the values whose states events have read.
+  std::span<const Index> due_from_;    // if it defers: as cached_from_, without a list of sweeps
+  std::vector<std::uint8_t> is_read_;  // empty: nobody asks
+  std::vector<Index> reads_;
+  bool reads_all_ = false;
 };
 
 /// Replays the event log of `graph` around the values that `keep` holds, byte by byte.

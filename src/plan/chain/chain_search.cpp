@@ -16,6 +16,15 @@ MenuSize menu_size(Replays replays) {
           .num_just_in_time = replays == Replays::many ? 12 : 0};
 }
 
+/// More where there are many ops, as menus of long blocks are incomplete.
+int most_blocks(const Graph& graph) {
+  constexpr int kShortBlock = 10;  // ops
+  constexpr int kMostBlocks = 1024;
+  const auto num_ops = static_cast<int>(graph.ops.size());
+  if (num_ops <= kShortBlock * kManyBlocks) return kManyBlocks;
+  return std::min(num_ops / (kShortBlock / 2), kMostBlocks);
+}
+
 std::vector<Index> find_backward_begins(const Graph& graph, const Blocks& blocks) {
   const std::vector<Index> window = find_windows(graph, blocks);
   std::vector<Index> begin(blocks.blocks.size() + 1, static_cast<Index>(window.size()));
@@ -40,7 +49,7 @@ std::vector<Index> find_first_demands(const Graph& graph) {
 ChainSearch::ChainSearch(const Graph& graph, const ReplayCost& replay_cost,
                          std::span<const Verdict> verdicts, Replays replays)
     : graph_(graph),
-      blocks_(find_blocks(graph, kManyBlocks)),
+      blocks_(find_blocks(graph, most_blocks(graph))),
       block_graphs_(make_block_graphs(graph, blocks_, verdicts, tiny_bytes(graph))),
       backward_begin_(find_backward_begins(graph, blocks_)),
       first_demand_(find_first_demands(graph)),
@@ -48,6 +57,7 @@ ChainSearch::ChainSearch(const Graph& graph, const ReplayCost& replay_cost,
   // What later passes ask for is not in the chain's account.
   well_cut_ =
       std::ranges::find(graph.events, EventKind::pass_end, &Event::kind) == graph.events.end();
+  well_cut_ &= blocks_.are_clean;
   constexpr std::int64_t kFewestBlocks = 6;
   for (const BlockGraph& block : block_graphs_) {
     const bool fits = block.choices.size() <= kMaxChoices;

@@ -1,5 +1,6 @@
 #pragma once
 
+#include <cstddef>
 #include <cstdint>
 #include <span>
 #include <vector>
@@ -28,8 +29,11 @@ class ChainSearch {
   /// Per value: the event from which on replays leave it behind; empty if all always do.
   [[nodiscard]] std::vector<Index> cached_from(const ChainPoint& point) const;
 
-  /// False if some block holds so much of the network that its menu cannot be complete.
+  /// False if some block holds so much of the network that its menu cannot be complete, or ends
+  /// where several values cross.
   [[nodiscard]] bool is_well_cut() const { return well_cut_; }
+
+  [[nodiscard]] std::size_t num_blocks() const { return blocks_.blocks.size(); }
 
  private:
   const Graph& graph_;

@@ -85,6 +85,7 @@ class Cutter {
       found_.blocks.push_back({begin, end, boundary(end)});
       return;
     }
+    found_.are_clean = false;
     split(begin, cut);
     split(cut, end);
   }

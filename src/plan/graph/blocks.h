@@ -18,6 +18,7 @@ struct Blocks {
   std::vector<Index> of_op;    ///< per op: its block
   std::vector<Index> made_in;  ///< per value: block of its producer, -1 if external
   std::vector<Index> home;     ///< per value: block whose backward is first to demand it
+  bool are_clean = true;       ///< no block was split where several values cross
 };
 
 /// As many blocks as searches over runs of blocks take in good time.

@@ -146,6 +146,7 @@ class OffloadSearch {
   [[nodiscard]] Request less(double stall_seconds) const {
     Request request = request_;
     request.host_link.reset();
+    request.effort = 0;  // as many are tried
     if (request.max_overhead) {
       const double left = *request.max_overhead - replay_cost_.seconds_ratio(stall_seconds);
       request.max_overhead = std::max(0.0, left);

@@ -9,6 +9,7 @@
 #include "plan/error.h"
 #include "plan/graph/closure.h"
 #include "plan/graph/op_groups.h"
+#include "policy_sets.h"
 
 // Note [ Nested policies ]
 // ~~~~~~~~~~~~~~~~~~~~~~~~
@@ -168,6 +169,14 @@ FixedPlan revolve_n(const Graph& graph, Index num_checkpoints) {
 FixedPlan nested(const Graph& graph) {
   Schedule schedule(graph, [](Index num_stages, Index) { return (num_stages + 1) / 2; });
   return schedule.find(schedule.num_stages());
+}
+
+std::vector<FixedPlan> nested_plans(const Graph& graph, int most) {
+  std::vector<FixedPlan> plans{nested(graph)};
+  const OpGroups groups = stage_groups(graph, 1);
+  const Index num_stages = groups.empty() ? 0 : groups.back() + 1;
+  for (const Index n : spread_counts(num_stages, most)) plans.push_back(revolve_n(graph, n));
+  return plans;
 }
 
 }  // namespace gradrecomp::plan

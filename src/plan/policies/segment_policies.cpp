@@ -9,6 +9,7 @@
 #include "plan/error.h"
 #include "plan/graph/blocks.h"
 #include "plan/graph/op_groups.h"
+#include "policy_sets.h"
 
 namespace gradrecomp::plan {
 namespace {
@@ -27,7 +28,6 @@ class Chain {
   }
 
   [[nodiscard]] Index num_blocks() const { return static_cast<Index>(saved_bytes_.size()); }
-  [[nodiscard]] std::int64_t total_bytes() const { return total_bytes_; }
 
   /// A block belongs to the segment in which its middle byte lies.
   [[nodiscard]] OpGroups equal_segments(Index num_segments) const {
@@ -55,6 +55,19 @@ class Chain {
       sum = 0;
     }
     return groups(segment);
+  }
+
+  /// What crosses between greedy segments, from one segment to a segment for each block.
+  [[nodiscard]] std::vector<KeptSet> greedy_sets(int most) const {
+    std::vector<KeptSet> sets;
+    OpGroups last;
+    for (const Index k : spread_counts(num_blocks(), most)) {
+      OpGroups groups = greedy_segments(total_bytes_ / k);
+      if (groups == last) continue;
+      sets.push_back(keep_crossings(graph_, groups));
+      last = std::move(groups);
+    }
+    return sets;
   }
 
  private:
@@ -94,17 +107,12 @@ KeptSet uniform_n(const Graph& graph, Index num_segments) {
 }
 
 KeptSet chen_greedy(const Graph& graph) {
-  const Chain chain(graph);
   Simulator simulator(graph);
   KeptSet best = drop_all(graph);
   Simulation least = simulator.run(best);
-  OpGroups last;
-  for (Index k = 1; k <= chain.num_blocks(); ++k) {
-    OpGroups groups = chain.greedy_segments(chain.total_bytes() / k);
-    if (groups == last) continue;
-    KeptSet keep = keep_crossings(graph, groups);
+  const Chain chain(graph);
+  for (KeptSet& keep : chain.greedy_sets(chain.num_blocks())) {
     const Simulation result = simulator.run(keep);
-    last = std::move(groups);
     if (std::pair(result.peak_bytes, result.replay_seconds) >=
         std::pair(least.peak_bytes, least.replay_seconds)) {
       continue;
@@ -113,6 +121,22 @@ KeptSet chen_greedy(const Graph& graph) {
     least = result;
   }
   return best;
+}
+
+std::vector<KeptSet> every_k_sets(const Graph& graph, int most) {
+  std::vector<KeptSet> sets;
+  const auto num_stages = static_cast<Index>(graph.stages.size());
+  for (const Index k : spread_counts(num_stages, most)) sets.push_back(every_k(graph, k));
+  return sets;
+}
+
+std::vector<KeptSet> segment_sets(const Graph& graph, int most) {
+  const Chain chain(graph);
+  std::vector<KeptSet> sets = chain.greedy_sets(most);
+  for (const Index n : spread_counts(chain.num_blocks(), most)) {
+    sets.push_back(keep_crossings(graph, chain.equal_segments(n)));
+  }
+  return sets;
 }
 
 }  // namespace gradrecomp::plan

@@ -10,6 +10,7 @@
 #include "plan/graph/blocks.h"
 #include "plan/graph/op_groups.h"
 #include "plan/graph/pareto.h"
+#include "policy_sets.h"
 
 // Note [ Whole blocks ]
 // ~~~~~~~~~~~~~~~~~~~~~
@@ -154,13 +155,13 @@ struct Point {
 };
 
 /// The points that no other one beats, by rising cost and falling peak; few of them where many.
-void thin_out(std::vector<Point>& points) {
+void thin_out(std::vector<Point>& points, std::size_t most) {
   std::ranges::sort(points, [](const Point& a, const Point& b) {
     return std::pair(a.replay_seconds, a.peak_bytes) < std::pair(b.replay_seconds, b.peak_bytes);
   });
   drop_dominated(points, [](const Point& point) { return point.peak_bytes; });
-  if (points.size() <= kMaxPoints) return;
-  const double width = points.back().replay_seconds / static_cast<double>(kMaxPoints - 1);
+  if (points.size() <= most) return;
+  const double width = points.back().replay_seconds / static_cast<double>(most - 1);
   const auto bucket = [&](const Point& p) { return static_cast<int>(p.replay_seconds / width); };
   std::size_t num_left = 0;
   for (std::size_t i = 0; i < points.size(); ++i) {  // the last of a bucket has its least peak
@@ -171,7 +172,8 @@ void thin_out(std::vector<Point>& points) {
 }
 
 /// W of Note [ Whole blocks ], per block.
-std::vector<std::vector<Point>> solve(const std::vector<Run>& runs, Index num_blocks) {
+std::vector<std::vector<Point>> solve(const std::vector<Run>& runs, Index num_blocks,
+                                      std::size_t max_points) {
   std::vector<std::vector<Point>> front(num_blocks + 1);
   front[num_blocks].push_back({});
   for (Index b = num_blocks - 1; b >= 0; --b) {
@@ -187,7 +189,7 @@ std::vector<std::vector<Point>> solve(const std::vector<Run>& runs, Index num_bl
                             static_cast<Index>(i)});
       }
     }
-    thin_out(front[b]);
+    thin_out(front[b], max_points);
   }
   return front;
 }
@@ -213,7 +215,7 @@ KeptSet whole_block(const Graph& graph, double share) {
   if (runs.num_blocks() == 0) return drop_all(graph);
   const auto plain_bytes = static_cast<double>(runs.simulate(keep_all(graph)).peak_bytes);
   const std::vector<Run> measured = runs.measure();
-  const auto front = solve(measured, runs.num_blocks());
+  const auto front = solve(measured, runs.num_blocks(), kMaxPoints);
   KeptSet least;
   auto least_bytes = std::numeric_limits<std::int64_t>::max();
   for (const Point& point : front[0]) {
@@ -227,6 +229,16 @@ KeptSet whole_block(const Graph& graph, double share) {
     least_bytes = peak_bytes;
   }
   return least;
+}
+
+std::vector<KeptSet> whole_block_sets(const Graph& graph, int most) {
+  std::vector<KeptSet> sets;
+  Runs runs(graph);
+  if (runs.num_blocks() == 0) return sets;
+  const std::vector<Run> measured = runs.measure();
+  const auto front = solve(measured, runs.num_blocks(), static_cast<std::size_t>(most));
+  for (const Point& point : front[0]) sets.push_back(runs.compose(runs_of(point, measured, front)));
+  return sets;
 }
 
 }  // namespace gradrecomp::plan

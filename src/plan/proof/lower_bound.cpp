@@ -64,7 +64,7 @@ std::vector<std::int64_t> base_bytes(const Graph& graph) {
 }  // namespace
 
 LowerBound::LowerBound(const Graph& graph, const ReplayCost& replay_cost)
-    : graph_(graph), readers_(graph.values.size()), lives_(graph.values.size()) {
+    : graph_(&graph), readers_(graph.values.size()), lives_(graph.values.size()) {
   for (const Op& op : graph.ops) cost_.push_back(replay_cost.overhead(op));
   for (std::size_t i = 0; i < graph.ops.size(); ++i) {
     for (const Index u : graph.ops[i].inputs) readers_[u].push_back(static_cast<Index>(i));
@@ -100,8 +100,8 @@ Index LowerBound::moment_behind(Index event) const {
 
 void LowerBound::find_lives() {
   std::ranges::fill(lives_, Life{});
-  for (std::size_t t = 0; t < graph_.events.size(); ++t) {
-    const Event& event = graph_.events[t];
+  for (std::size_t t = 0; t < graph_->events.size(); ++t) {
+    const Event& event = graph_->events[t];
     if (event.kind == EventKind::pass_end) end_pass(moment_behind(static_cast<Index>(t)));
     const bool of_life = event.kind == EventKind::death || event.kind == EventKind::demand ||
                          event.kind == EventKind::release;
@@ -113,9 +113,9 @@ void LowerBound::find_lives() {
     const bool is_first = life.death != Life::kNever && !life.is_demanded();
     if (event.kind == EventKind::demand && is_first) life.demand = moment;
   }
-  for (std::size_t i = graph_.ops.size(); i-- > 0;) {
-    for (const Index v : graph_.ops[i].outputs) {
-      if (!graph_.values[v].saved) find_unsaved_release(v);
+  for (std::size_t i = graph_->ops.size(); i-- > 0;) {
+    for (const Index v : graph_->ops[i].outputs) {
+      if (!graph_->values[v].saved) find_unsaved_release(v);
     }
   }
 }
@@ -130,7 +130,7 @@ void LowerBound::end_pass(Index moment) {
 void LowerBound::find_unsaved_release(Index v) {
   Index release = Life::kNever;
   for (const Index op : readers_[v]) {
-    for (const Index w : graph_.ops[op].outputs) release = std::min(release, lives_[w].release);
+    for (const Index w : graph_->ops[op].outputs) release = std::min(release, lives_[w].release);
   }
   lives_[v].release = release == Life::kNever ? 0 : release;
 }
@@ -139,7 +139,7 @@ bool LowerBound::is_free(const Value& v) const { return v.producer < 0 || v.snap
 bool LowerBound::can_keep(const Value& v) const { return v.overwritten_by < 0; }
 
 double LowerBound::share(Index v) const {
-  return static_cast<double>(graph_.values[v].bytes) / scale_bytes_;
+  return static_cast<double>(graph_->values[v].bytes) / scale_bytes_;
 }
 
 double LowerBound::weight(Index from, Index to) const {
@@ -171,8 +171,8 @@ LowerBound::Relaxed LowerBound::loads_of(const std::vector<std::uint8_t>& replay
   const auto wanted = [&](Index op) { return replayed[op] != 0; };
   for (std::size_t i = 0; i < replayed.size(); ++i) {
     relaxed.overhead += replayed[i] != 0 ? cost_[i] : 0;
-    for (const Index v : graph_.ops[i].outputs) {
-      const Value& x = graph_.values[v];
+    for (const Index v : graph_->ops[i].outputs) {
+      const Value& x = graph_->values[v];
       const Life& life = lives_[v];
       if (is_free(x) || !can_keep(x)) continue;
       if (x.saved && (replayed[i] == 0 || x.must_keep)) {
@@ -195,19 +195,19 @@ LowerBound::Relaxed LowerBound::loads_of(const std::vector<std::uint8_t>& replay
 
 /// Solves the relaxation for the current weights and notes the line it proves.
 LowerBound::Relaxed LowerBound::relax(double price) {
-  const auto num_ops = static_cast<Index>(graph_.ops.size());
+  const auto num_ops = static_cast<Index>(graph_->ops.size());
   Index num_nodes = num_ops;
-  std::vector<Index> node_of(graph_.values.size(), -1);
-  for (std::size_t v = 0; v < graph_.values.size(); ++v) {
-    const bool shared = !graph_.values[v].saved && readers_[v].size() > 1;
+  std::vector<Index> node_of(graph_->values.size(), -1);
+  for (std::size_t v = 0; v < graph_->values.size(); ++v) {
+    const bool shared = !graph_->values[v].saved && readers_[v].size() > 1;
     if (shared) node_of[v] = num_nodes++;
   }
   MinCut cut(num_nodes);
   double always = 0;
   for (std::size_t m = 0; m < base_.size(); ++m) always += weights_[m] * base_[m];
   for (Index i = 0; i < num_ops; ++i) cut.add_costs(i, price * cost_[i], 0);
-  for (Index v = 0; v < static_cast<Index>(graph_.values.size()); ++v) {
-    const Value& x = graph_.values[v];
+  for (Index v = 0; v < static_cast<Index>(graph_->values.size()); ++v) {
+    const Value& x = graph_->values[v];
     const Life& life = lives_[v];
     if (is_free(x)) continue;
     const double kept = share(v) * weight(life.death, life.release);
@@ -231,6 +231,7 @@ LowerBound::Relaxed LowerBound::relax(double price) {
   lines_.push_back({price, always + cut.solve()});
   std::vector<std::uint8_t> replayed(num_ops);
   for (Index i = 0; i < num_ops; ++i) replayed[i] = cut.inside(i) ? 1 : 0;
+  least_solutions_.push_back(replayed);
   return loads_of(replayed);
 }
 
@@ -238,6 +239,7 @@ void LowerBound::tighten(double overhead, int num_cuts) {
   double low = 0;
   double high = 0;
   double price = 1;
+  least_solutions_.clear();
   for (int i = 0; i < num_cuts; ++i) {
     set_weights();
     const Relaxed relaxed = relax(price);

@@ -20,6 +20,11 @@ class LowerBound {
   /// Tightens the bound near this overhead, by `num_cuts` minimum cuts.
   void tighten(double overhead, int num_cuts);
 
+  /// Per cut of the last tightening: which ops its least solution replays.
+  [[nodiscard]] const std::vector<std::vector<std::uint8_t>>& least_solutions() const {
+    return least_solutions_;
+  }
+
   /// No plan of at most this overhead has a lower peak.
   [[nodiscard]] std::int64_t peak_bytes(double overhead) const;
   /// No plan of at most this peak has a lower overhead.
@@ -60,7 +65,7 @@ class LowerBound {
   Relaxed relax(double price);
   Relaxed loads_of(const std::vector<std::uint8_t>& replayed) const;
 
-  const Graph& graph_;
+  const Graph* graph_;
   double scale_bytes_ = 1;
   std::vector<double> cost_;  ///< per op
   std::vector<std::vector<Index>> readers_;
@@ -71,6 +76,7 @@ class LowerBound {
   std::vector<double> weights_;
   std::vector<double> weights_before_;  ///< prefix sums
   std::vector<Line> lines_;
+  std::vector<std::vector<std::uint8_t>> least_solutions_;
 };
 
 }  // namespace gradrecomp::plan

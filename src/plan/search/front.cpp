@@ -1,45 +1,41 @@
 #include "front.h"
 
 #include <algorithm>
-#include <tuple>
+#include <iterator>
 #include <utility>
 
 namespace gradrecomp::plan {
-namespace {
 
-/// `a` is at least as good as `b` in everything.
-bool covers(const Candidate& a, const Candidate& b) {
-  return a.result.peak_bytes <= b.result.peak_bytes && a.overhead <= b.overhead &&
-         a.total <= b.total;
+bool Front::wants(const Candidate& candidate) const {
+  const auto dearer = std::ranges::upper_bound(candidates_, candidate.cost(), {}, &Candidate::cost);
+  if (dearer == candidates_.begin()) return true;
+  return candidate.result.peak_bytes < std::prev(dearer)->result.peak_bytes;
 }
 
-}  // namespace
-
-void Front::add(Candidate candidate) {
-  const auto is_covered = [&](const Candidate& other) { return covers(other, candidate); };
-  if (std::ranges::any_of(candidates_, is_covered)) return;
-  std::erase_if(candidates_, [&](const Candidate& other) { return covers(candidate, other); });
-  candidates_.push_back(std::move(candidate));
-}
-
-const Candidate* Front::least_peak(double max_overhead) const {
-  const Candidate* best = nullptr;
-  const auto key = [](const Candidate& c) { return std::tuple(c.result.peak_bytes, c.total); };
-  for (const Candidate& c : candidates_) {
-    if (c.overhead > max_overhead) continue;
-    if (best == nullptr || key(c) < key(*best)) best = &c;
+bool Front::add(Candidate candidate) {
+  if (!wants(candidate)) return false;
+  const auto begin = std::ranges::lower_bound(candidates_, candidate.cost(), {}, &Candidate::cost);
+  auto end = begin;
+  while (end != candidates_.end() && end->result.peak_bytes >= candidate.result.peak_bytes) ++end;
+  if (begin == end) {
+    candidates_.insert(begin, std::move(candidate));
+  } else {
+    *begin = std::move(candidate);
+    candidates_.erase(begin + 1, end);
   }
-  return best;
+  return true;
 }
 
-const Candidate* Front::least_total(std::int64_t max_peak_bytes) const {
-  const Candidate* best = nullptr;
-  const auto key = [](const Candidate& c) { return std::tuple(c.total, c.result.peak_bytes); };
-  for (const Candidate& c : candidates_) {
-    if (c.result.peak_bytes > max_peak_bytes) continue;
-    if (best == nullptr || key(c) < key(*best)) best = &c;
-  }
-  return best;
+std::size_t Front::last_within(double max_overhead) const {
+  const auto above = std::ranges::upper_bound(candidates_, max_overhead, {}, &Candidate::overhead);
+  return static_cast<std::size_t>(above - candidates_.begin()) - 1;  // kNone before the first
+}
+
+std::size_t Front::first_within(std::int64_t max_peak_bytes) const {
+  const auto first = std::ranges::find_if(
+      candidates_, [&](const Candidate& c) { return c.result.peak_bytes <= max_peak_bytes; });
+  if (first == candidates_.end()) return kNone;
+  return static_cast<std::size_t>(first - candidates_.begin());
 }
 
 }  // namespace gradrecomp::plan

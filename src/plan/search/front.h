@@ -1,6 +1,8 @@
 #pragma once
 
+#include <cstddef>
 #include <cstdint>
+#include <utility>
 #include <vector>
 
 #include "gradrecomp/plan/kept_set.h"
@@ -13,21 +15,32 @@ namespace gradrecomp::plan {
 struct Candidate {
   KeptSet keep = {};
   std::vector<Sweep> sweeps = {};
+  /// What the sweeps come from, see Simulator::defer; empty: they come from elsewhere or are none.
+  std::vector<Index> cached_from = {};
   Simulation result = {};
   double overhead = 0;
   double total = 0;  ///< overhead with ties broken, see ReplayCost
+
+  /// What a candidate costs, in the order in which candidates are preferred.
+  [[nodiscard]] std::pair<double, double> cost() const { return {overhead, total}; }
 };
 
-/// The candidates that no other one beats in peak, overhead and total.
+/// The candidates that no other one beats in cost and peak, by rising cost and falling peak.
 class Front {
  public:
-  void add(Candidate candidate);
+  static constexpr std::size_t kNone = static_cast<std::size_t>(-1);
 
-  /// The least peak within `max_overhead`, ties to the lower total; null if there is none.
-  [[nodiscard]] const Candidate* least_peak(double max_overhead) const;
+  /// False if some candidate is at least as good.
+  bool add(Candidate candidate);
 
-  /// The least total within `max_peak_bytes`, ties to the lower peak; null if there is none.
-  [[nodiscard]] const Candidate* least_total(std::int64_t max_peak_bytes) const;
+  /// Whether `candidate` would enter.
+  [[nodiscard]] bool wants(const Candidate& candidate) const;
+
+  /// Position of the least peak within `max_overhead`, kNone if there is none.
+  [[nodiscard]] std::size_t last_within(double max_overhead) const;
+
+  /// Position of the least cost within `max_peak_bytes`, kNone if there is none.
+  [[nodiscard]] std::size_t first_within(std::int64_t max_peak_bytes) const;
 
   [[nodiscard]] const std::vector<Candidate>& candidates() const { return candidates_; }
 

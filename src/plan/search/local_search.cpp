@@ -38,8 +38,11 @@ KeptSet LocalSearch::settled(KeptSet keep) const {
 
 Candidate LocalSearch::candidate(KeptSet keep, std::vector<Sweep> sweeps,
                                  const Simulation& result) const {
-  return {std::move(keep), std::move(sweeps), result, replay_cost_.overhead(result),
-          replay_cost_.total(result)};
+  return {.keep = std::move(keep),
+          .sweeps = std::move(sweeps),
+          .result = result,
+          .overhead = replay_cost_.overhead(result),
+          .total = replay_cost_.total(result)};
 }
 
 Candidate LocalSearch::evaluate(KeptSet keep, std::vector<Sweep> sweeps) {
@@ -53,7 +56,9 @@ Candidate LocalSearch::evaluate(KeptSet keep, std::span<const Index> cached_from
   keep = settled(std::move(keep));
   std::vector<Sweep> sweeps = simulator_.defer(keep, cached_from);
   const Simulation result = simulator_.run(keep, sweeps);
-  return candidate(std::move(keep), std::move(sweeps), result);
+  Candidate made = candidate(std::move(keep), std::move(sweeps), result);
+  made.cached_from.assign(cached_from.begin(), cached_from.end());
+  return made;
 }
 
 LocalSearch::Trial LocalSearch::measure(KeptSet keep, std::vector<Sweep> sweeps,
@@ -104,8 +109,7 @@ Candidate LocalSearch::lower_peak(Candidate start, double max_overhead, int num_
   return best;
 }
 
-Candidate LocalSearch::spare_replays(Candidate start, std::int64_t max_peak_bytes,
-                                     int num_simulations) {
+Candidate LocalSearch::spare_replays(Candidate start, const Floor& floor, int num_simulations) {
   std::vector<Index> dropped;
   for (const Index v : open_) {
     if (start.keep[v] == 0) dropped.push_back(v);
@@ -119,7 +123,8 @@ Candidate LocalSearch::spare_replays(Candidate start, std::int64_t max_peak_byte
     KeptSet keep = start.keep;
     keep[v] = 1;
     Candidate next = evaluate(std::move(keep), start.sweeps);
-    if (next.result.peak_bytes > max_peak_bytes || next.total >= start.total) continue;
+    if (next.result.peak_bytes != start.result.peak_bytes || next.cost() >= start.cost()) continue;
+    if (next.cost() <= floor.cost || next.overhead <= floor.overhead) continue;
     start = std::move(next);
   }
   return start;

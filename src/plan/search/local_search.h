@@ -26,8 +26,14 @@ class LocalSearch {
   /// local_search.cpp.
   Candidate lower_peak(Candidate start, double max_overhead, int num_simulations);
 
-  /// Keeps what was replayed for nothing: lowers the total while the peak stays within the bound.
-  Candidate spare_replays(Candidate start, std::int64_t max_peak_bytes, int num_simulations);
+  /// Costs that a candidate has to stay above.
+  struct Floor {
+    std::pair<double, double> cost = {-1, -1};
+    double overhead = -1;
+  };
+
+  /// Keeps what was replayed for nothing: lowers the cost while the peak stays the same.
+  Candidate spare_replays(Candidate start, const Floor& floor, int num_simulations);
 
  private:
   [[nodiscard]] KeptSet settled(KeptSet keep) const;

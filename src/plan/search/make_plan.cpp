@@ -5,26 +5,24 @@
 #include <chrono>
 #include <cmath>
 #include <cstddef>
-#include <limits>
-#include <tuple>
+#include <optional>
 #include <utility>
 #include <vector>
 
+#include "answer_book.h"
 #include "device_search.h"
-#include "graded_search.h"
 #include "plan/error.h"
 #include "plan/graph/choosable_values.h"
-#include "plan/graph/pareto.h"
 #include "plan/offload/offload_search.h"
 #include "plan/proof/lower_bound.h"
 #include "plan/simulator/device_peaks.h"
+#include "single_replays.h"
 
 namespace gradrecomp::plan {
 namespace {
 
-constexpr auto kAnyPeak = std::numeric_limits<std::int64_t>::max();
-constexpr auto kAnyOverhead = std::numeric_limits<double>::infinity();
 constexpr int kNumCuts = 30;  // for each overhead that a bound is wanted at
+constexpr int kNumTrials = 100;
 
 constexpr std::array kBoundOverheads{0.01, 0.03, 0.06, 0.1, 0.16, 0.25, 0.35};
 
@@ -89,13 +87,12 @@ Policy requested_policy(const Request& request) {
 class Describer {
  public:
   Describer(const Graph& graph, const ReplayCost& replay_cost, CostModel cost)
-      : graph_(graph), replay_cost_(replay_cost), cost_(cost), bound_(graph, replay_cost) {
+      : graph_(graph), replay_cost_(replay_cost), cost_(cost) {
     plain_peak_bytes_ = simulate(graph, keep_all(graph)).peak_bytes;
   }
 
-  LowerBound& bound() { return bound_; }
-
-  [[nodiscard]] Plan plan(const Candidate& chosen, const Policy& policy) const {
+  [[nodiscard]] Plan plan(const Candidate& chosen, const Policy& policy,
+                          const LowerBound& bound) const {
     const Simulation& result = chosen.result;
     Plan plan;
     plan.policy = to_string(policy);
@@ -108,8 +105,8 @@ class Describer {
     plan.predicted_overhead_seconds = replay_cost_.seconds_ratio(result.replay_seconds);
     plan.predicted_overhead_flops = replay_cost_.flops_ratio(result.replay_flops);
     plan.num_replayed_ops = result.num_replayed_ops;
-    plan.proven_peak_bytes = bound_.peak_bytes(chosen.overhead);
-    plan.proven_overhead = bound_.overhead(result.peak_bytes);
+    plan.proven_peak_bytes = bound.peak_bytes(chosen.overhead);
+    plan.proven_overhead = bound.overhead(result.peak_bytes);
     return plan;
   }
 
@@ -117,14 +114,7 @@ class Describer {
   const Graph& graph_;
   const ReplayCost& replay_cost_;
   CostModel cost_;
-  LowerBound bound_;
   std::int64_t plain_peak_bytes_ = 0;
-};
-
-/// What was chosen, and whether it meets the budget.
-struct Choice {
-  Candidate candidate;
-  bool feasible = true;
 };
 
 /// Chooses for one device.
@@ -139,12 +129,15 @@ class Planner {
         verdicts_(std::move(verdicts)),
         replays_(replays) {}
 
-  Choice choose() {
-    if (policy_.kind == PolicyKind::max_overhead) return within_overhead(*request_.max_overhead);
-    if (policy_.kind == PolicyKind::max_peak_bytes) return within_peak(*request_.max_peak_bytes);
-    LocalSearch local_search(graph_, replay_cost_, verdicts_);
-    FixedPlan fixed = fixed_plan(graph_, policy_);
-    return {local_search.evaluate(std::move(fixed.keep), std::move(fixed.sweeps))};
+  Answer choose() {
+    const bool has_budget = request_.max_overhead || request_.max_peak_bytes;
+    if (!has_budget) return {evaluated(fixed_plan(graph_, policy_))};
+    if (replays_ == Replays::once) return choose_once();
+    AnswerBook book(graph_, replay_cost_, verdicts_, request_.effort);
+    Answer answer = request_.max_overhead ? book.within_overhead(*request_.max_overhead)
+                                          : book.within_peak(*request_.max_peak_bytes);
+    bound_ = std::move(book.bound());
+    return answer;
   }
 
   /// What becomes of a plan that was made elsewhere, verdicts enforced.
@@ -153,36 +146,27 @@ class Planner {
     return local_search.evaluate(std::move(made.keep), std::move(made.sweeps));
   }
 
-  [[nodiscard]] Plan described(const Choice& choice) const {
-    Describer describer(graph_, replay_cost_, request_.cost);
-    describer.bound().tighten(choice.candidate.overhead, kNumCuts);
-    Plan plan = describer.plan(choice.candidate, policy_);
-    plan.feasible = choice.feasible;
+  [[nodiscard]] Plan described(const Answer& answer) {
+    if (!bound_) bound_.emplace(graph_, replay_cost_);
+    bound_->tighten(answer.candidate.overhead, kNumCuts);
+    const Describer describer(graph_, replay_cost_, request_.cost);
+    Plan plan = describer.plan(answer.candidate, policy_, *bound_);
+    plan.feasible = answer.feasible;
     return plan;
   }
 
  private:
-  Choice within_overhead(double max_overhead) {
-    GradedSearch search(graph_, replay_cost_, verdicts_, replays_);
-    if (replays_ == Replays::many) search.climb(max_overhead);
-    if (replays_ == Replays::once) search.climb_once(max_overhead);
-    const Candidate* best = search.front().least_peak(max_overhead);
-    const bool feasible = best != nullptr;
-    if (!feasible) best = search.front().least_total(kAnyPeak);
-    return {search.spare(*best, best->result.peak_bytes), feasible};
-  }
-
-  Choice within_peak(std::int64_t max_peak_bytes) {
-    GradedSearch search(graph_, replay_cost_, verdicts_, replays_);
-    const Candidate* best = search.front().least_total(max_peak_bytes);
-    if (best == nullptr || best->total > 0) {
-      if (replays_ == Replays::many) search.descend(max_peak_bytes);
-      if (replays_ == Replays::once) search.climb_once(kAnyOverhead, max_peak_bytes);
-      best = search.front().least_total(max_peak_bytes);
-    }
-    const bool feasible = best != nullptr;
-    if (!feasible) best = search.front().least_peak(kAnyOverhead);
-    return {search.spare(*best, feasible ? max_peak_bytes : best->result.peak_bytes), feasible};
+  Answer choose_once() {
+    SingleReplays wanted;
+    if (request_.max_overhead) wanted.max_overhead = *request_.max_overhead;
+    if (request_.max_peak_bytes) wanted.max_peak_bytes = *request_.max_peak_bytes;
+    const Front front = find_single_replays(graph_, replay_cost_, verdicts_, wanted);
+    std::size_t best = request_.max_overhead ? front.last_within(wanted.max_overhead)
+                                             : front.first_within(wanted.max_peak_bytes);
+    const bool feasible = best != Front::kNone;
+    if (!feasible) best = request_.max_overhead ? 0 : front.candidates().size() - 1;
+    LocalSearch local_search(graph_, replay_cost_, verdicts_);
+    return {local_search.spare_replays(front.candidates()[best], {}, kNumTrials), feasible};
   }
 
   const Graph& graph_;
@@ -191,6 +175,7 @@ class Planner {
   ReplayCost replay_cost_;
   std::vector<Verdict> verdicts_;
   Replays replays_;
+  std::optional<LowerBound> bound_;
 };
 
 Plan solve(const Graph& graph, const Request& request, const std::vector<Verdict>& verdicts) {
@@ -229,15 +214,12 @@ std::vector<Verdict> keeping_elsewhere(const Graph& graph, std::vector<Verdict> 
   return verdicts;
 }
 
-/// Front candidates that lower the peak, by rising overhead.
-std::vector<const Candidate*> pareto(const Front& front) {
-  std::vector<const Candidate*> points;
-  for (const Candidate& c : front.candidates()) points.push_back(&c);
-  std::ranges::stable_sort(points, {}, [](const Candidate* c) {
-    return std::tuple(c->overhead, c->result.peak_bytes, c->total);
-  });
-  drop_dominated(points, [](const Candidate* c) { return c->result.peak_bytes; });
-  return points;
+Front find_front(const Graph& graph, const ReplayCost& replay_cost,
+                 const std::vector<Verdict>& verdicts, const FrontRequest& request) {
+  if (!request.nested) return find_single_replays(graph, replay_cost, verdicts, {});
+  AnswerBook book(graph, replay_cost, verdicts, request.effort);
+  book.finish();
+  return book.front();
 }
 
 }  // namespace
@@ -262,16 +244,13 @@ std::vector<Plan> make_front(const Graph& graph_of_all, const FrontRequest& requ
   const Graph graph = on_device(graph_of_all, 0);
   const ReplayCost replay_cost(graph, request.cost);
   const auto verdicts = keeping_elsewhere(graph_of_all, select(graph_of_all, request.selection));
-  GradedSearch search(graph, replay_cost, verdicts, request.nested ? Replays::many : Replays::once);
-  if (request.nested) search.climb(kAnyOverhead);
-  if (!request.nested) search.climb_once();
-  Describer describer(graph, replay_cost, request.cost);
-  for (const double overhead : kBoundOverheads) {
-    describer.bound().tighten(overhead, kNumCuts / 2);
-  }
+  const Front front = find_front(graph, replay_cost, verdicts, request);
+  LowerBound bound(graph, replay_cost);
+  for (const double overhead : kBoundOverheads) bound.tighten(overhead, kNumCuts / 2);
+  const Describer describer(graph, replay_cost, request.cost);
   std::vector<Plan> plans;
-  for (const Candidate* point : pareto(search.front())) {
-    plans.push_back(describer.plan(*point, {PolicyKind::max_overhead}));
+  for (const Candidate& point : front.candidates()) {
+    plans.push_back(describer.plan(point, {PolicyKind::max_overhead}, bound));
   }
   for (Plan& plan : plans) {
     plan.devices = device_peaks(graph_of_all, plan);

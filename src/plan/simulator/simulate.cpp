@@ -266,6 +266,7 @@ void Simulator::overwrite(Index v) {
 }
 
 void Simulator::end_ownership(Index v) {
+  note_read(v);
   if (!state_[v].owned) return;
   state_[v].owned = false;
   if (!state_[v].held || state_[v].away) live_bytes_ -= values_[v].bytes;
@@ -302,6 +303,7 @@ void Simulator::let_go(Index v) {
 }
 
 void Simulator::release(Index v) {
+  note_read(v);
   ValueState& s = state_[v];
   if (--s.handles == 0 && s.cached && !s.outlasts_handles) uncache(v);
   if (s.wanted > 0) lower_wanted(v);
@@ -309,6 +311,7 @@ void Simulator::release(Index v) {
 
 /// What a pass brought back from the host is there still, and goes like what it made again.
 void Simulator::end_pass() {
+  reads_all_ = true;
   for (std::size_t v = 0; v < state_.size(); ++v) {
     if (state_[v].cached) uncache(static_cast<Index>(v));
   }
@@ -328,12 +331,15 @@ void Simulator::lower_wanted(Index first) {
   while (!stack_.empty()) {
     const Index v = stack_.back();
     stack_.pop_back();
+    note_read(v);
     ValueState& s = state_[v];
     if (--s.wanted > 0) continue;
     if (s.held) let_go(v);
     if (s.cached) uncache(v);
     const Index op = values_[v].producer;
-    if (!s.dropped || op < 0 || op_wanted_[op] == 0 || wants_replay(op)) continue;
+    if (!s.dropped || op < 0 || op_wanted_[op] == 0) continue;
+    for (const Index w : outputs(op)) note_read(w);
+    if (wants_replay(op)) continue;
     op_wanted_[op] = 0;
     for (const Index u : inputs(op)) stack_.push_back(u);
   }
@@ -350,8 +356,10 @@ std::vector<Sweep> Simulator::defer(std::span<const std::uint8_t> keep,
 }
 
 void Simulator::demand(Index target) {
+  note_read(target);
   if (!returning_.empty()) bring_back_at(target);
   if (live(target)) return;
+  if (!due_from_.empty()) return replay_deferring(target);
   if (!cached_from_.empty()) {
     note_deferring(target);
     sweeps_ = deferring_;
@@ -369,26 +377,60 @@ void Simulator::run_listed(const Sweep& sweep) {
   in_listed_sweep_ = false;
 }
 
-/// Lists the sweep of `target` if it would leave values behind before they are due.
+/// Lists the sweep of `target` if by itself it would leave other values behind than those due.
 void Simulator::note_deferring(Index target) {
-  find_closure(target);
-  Sweep sweep{target, {}};
-  bool is_early = false;
-  for (const Index op : closure_) {
-    op_needed_[op] = 0;
-    for (const Index v : outputs(op)) {
-      if (v == target || state_[v].handles == 0 || live(v)) continue;
-      const bool due = event_ >= cached_from_[v];
-      is_early |= !due;
-      if (due) sweep.cached.push_back(v);
-    }
-  }
-  if (!is_early) return;
+  if (!find_due(target, cached_from_)) return;
+  Sweep sweep{target, due_};
   std::ranges::sort(sweep.cached);
   const auto at = std::ranges::lower_bound(deferring_, target, {}, &Sweep::target);
   const bool known = at != deferring_.end() && at->target == target;
   if (known) *at = std::move(sweep);
   if (!known) deferring_.insert(at, std::move(sweep));
+}
+
+/// Finds what a sweep of `target` is to leave behind; false if it does so by itself.
+bool Simulator::find_due(Index target, std::span<const Index> from) {
+  find_closure(target);
+  due_.clear();
+  bool lists = false;
+  for (const Index op : closure_) {
+    op_needed_[op] = 0;
+    for (const Index v : outputs(op)) {
+      if (v == target || live(v)) continue;
+      const ValueState& s = state_[v];
+      const bool shared = from[v] < 0 && event_ >= ~from[v] && s.wanted > 0;
+      const bool due = shared || (s.handles > 0 && from[v] >= 0 && event_ >= from[v]);
+      if (due && values_[v].last_version) due_.push_back(v);
+      lists |= shared || (s.handles > 0 && !due);
+    }
+  }
+  return lists;
+}
+
+/// Replays what note_deferring() would list, at once.
+void Simulator::replay_deferring(Index target) {
+  const bool lists = find_due(target, due_from_);
+  if (!lists) return replay_closure(target);
+  in_listed_sweep_ = true;
+  for (const Index v : due_) state_[v].listed = true;
+  replay_closure(target);
+  for (const Index op : closure_) {
+    for (const Index v : outputs(op)) state_[v].listed = false;
+  }
+  in_listed_sweep_ = false;
+}
+
+void Simulator::note_read(Index v) {
+  if (is_read_.empty() || is_read_[v] != 0) return;
+  is_read_[v] = 1;
+  reads_.push_back(v);
+}
+
+void Simulator::note_closure() {
+  for (const Index op : closure_) {
+    for (const Index u : inputs(op)) note_read(u);
+    for (const Index w : outputs(op)) note_read(w);
+  }
 }
 
 const Sweep* Simulator::listed_sweep(Index target) const {
@@ -406,6 +448,7 @@ void Simulator::replay_closure(Index target) {
     for (const Index u : inputs(op)) ++state_[u].uses;
   }
   for (const Index op : closure_) replay(op, target);
+  if (!is_read_.empty()) note_closure();
   for (const Index op : closure_) {
     op_needed_[op] = 0;
     for (const Index w : outputs(op)) state_[w].made = false;

@@ -172,9 +172,10 @@ struct Gain {
 
 void expect_gains(const Graph& graph, const std::vector<Gain>& gains) {
   for (const auto& [budget, at_most] : gains) {
-    const auto base =
-        static_cast<double>(make_plan(graph, {.max_overhead = budget}).predicted_peak_bytes);
-    const Plan plan = make_plan(graph, {.max_overhead = budget, .host_link = link_for(graph, 0.5)});
+    const auto base = static_cast<double>(
+        make_plan(graph, {.max_overhead = budget, .effort = 0}).predicted_peak_bytes);
+    const Plan plan =
+        make_plan(graph, {.max_overhead = budget, .host_link = link_for(graph, 0.5), .effort = 0});
     EXPECT_LE(static_cast<double>(plan.predicted_peak_bytes), at_most * base)
         << "budget " << budget;
     EXPECT_LE(plan.predicted_overhead_seconds + plan.predicted_stall, budget + 1e-12);
@@ -194,8 +195,9 @@ TEST(MakePlan, WithAHostLinkReachesLowerPeaksWithinTheBudget) {
 TEST(MakePlan, WithAHostLinkMeetsABoundInBytesAtLessCost) {
   const Graph graph = testing::bert_graph(12, 2, 128);
   const std::int64_t bytes = simulate(graph, keep_all(graph)).peak_bytes / 5;
-  const Plan base = make_plan(graph, {.max_peak_bytes = bytes});
-  const Plan plan = make_plan(graph, {.max_peak_bytes = bytes, .host_link = link_for(graph, 0.5)});
+  const Plan base = make_plan(graph, {.max_peak_bytes = bytes, .effort = 0});
+  const Plan plan =
+      make_plan(graph, {.max_peak_bytes = bytes, .host_link = link_for(graph, 0.5), .effort = 0});
   EXPECT_LE(plan.predicted_peak_bytes, bytes);
   EXPECT_LT(plan.predicted_overhead_seconds + plan.predicted_stall,
             0.85 * base.predicted_overhead_seconds);
@@ -203,9 +205,10 @@ TEST(MakePlan, WithAHostLinkMeetsABoundInBytesAtLessCost) {
 
 TEST(MakePlan, WithAFasterHostLinkIsNoWorse) {
   const Graph graph = testing::bert_graph(6, 2, 128);
-  std::int64_t last = make_plan(graph, {.max_overhead = 0.05}).predicted_peak_bytes;
+  std::int64_t last = make_plan(graph, {.max_overhead = 0.05, .effort = 0}).predicted_peak_bytes;
   for (const double share : {0.01, 0.1, 0.3, 0.6}) {
-    const Plan plan = make_plan(graph, {.max_overhead = 0.05, .host_link = link_for(graph, share)});
+    const Plan plan =
+        make_plan(graph, {.max_overhead = 0.05, .host_link = link_for(graph, share), .effort = 0});
     EXPECT_LE(plan.predicted_peak_bytes, last) << "share " << share;
     last = plan.predicted_peak_bytes;
   }
@@ -213,14 +216,18 @@ TEST(MakePlan, WithAFasterHostLinkIsNoWorse) {
 
 TEST(MakePlan, UnderFlopsOffloadsOnlyWhatStallsNothing) {
   const Graph graph = testing::bert_graph(6, 2, 128);
-  const Plan fast = make_plan(
-      graph, {.max_overhead = 0.05, .cost = CostModel::flops, .host_link = link_for(graph, 0.5)});
+  const Plan fast = make_plan(graph, {.max_overhead = 0.05,
+                                      .cost = CostModel::flops,
+                                      .host_link = link_for(graph, 0.5),
+                                      .effort = 0});
   EXPECT_FALSE(fast.offloads.empty());
   EXPECT_EQ(fast.predicted_stall, 0);
   HostLink plain = link_for(graph, 0.5);
   plain.overlaps = false;
-  EXPECT_TRUE(make_plan(graph, {.max_overhead = 0.05, .cost = CostModel::flops, .host_link = plain})
-                  .offloads.empty());
+  EXPECT_TRUE(
+      make_plan(graph,
+                {.max_overhead = 0.05, .cost = CostModel::flops, .host_link = plain, .effort = 0})
+          .offloads.empty());
 }
 
 TEST(MakePlan, RefusesAHostLinkWithoutASpeed) {

@@ -18,6 +18,8 @@
 namespace gradrecomp::plan {
 namespace {
 
+constexpr double kLittle = 0.02;  // effort where the search is not what is tested
+
 using testing::BruteForce;
 using testing::expect_invalid;
 
@@ -113,7 +115,8 @@ TEST(MakePlan, LargerBudgetNeverGivesAHigherPeak) {
   for (const CostModel cost : {CostModel::seconds, CostModel::flops}) {
     auto last = std::numeric_limits<std::int64_t>::max();
     for (int i = 0; i <= 8; ++i) {
-      const Plan plan = make_plan(graph, {.max_overhead = 0.0175 * i, .cost = cost});
+      const Plan plan =
+          make_plan(graph, {.max_overhead = 0.0175 * i, .cost = cost, .effort = kLittle});
       EXPECT_LE(plan.predicted_peak_bytes, last) << i;
       last = plan.predicted_peak_bytes;
     }
@@ -159,7 +162,8 @@ TEST(MakePlan, IsNeverWorseThanAFixedPolicyWithinTheBudget) {
   const Graph graph = testing::bert_graph(6, 1, 64);
   for (const char* policy : {"keep_all", "drop_all", "every_1", "every_2", "pointwise_only"}) {
     const Plan fixed = make_plan(graph, {.policy = policy});
-    const Plan plan = make_plan(graph, {.max_overhead = fixed.predicted_overhead_seconds});
+    const Plan plan =
+        make_plan(graph, {.max_overhead = fixed.predicted_overhead_seconds, .effort = kLittle});
     EXPECT_EQ(fixed.policy, policy);
     EXPECT_LE(plan.predicted_peak_bytes, fixed.predicted_peak_bytes) << policy;
   }
@@ -167,7 +171,7 @@ TEST(MakePlan, IsNeverWorseThanAFixedPolicyWithinTheBudget) {
 
 TEST(MakeFront, FallsStrictlyAndHoldsEveryAnswer) {
   const Graph graph = testing::resnet_graph({2, 2, 2, 2}, 1);
-  const std::vector<Plan> front = make_front(graph, {.cost = CostModel::flops});
+  const std::vector<Plan> front = make_front(graph, {.cost = CostModel::flops, .effort = kLittle});
   ASSERT_GE(front.size(), 10U);
   for (std::size_t i = 1; i < front.size(); ++i) {
     EXPECT_LT(front[i].predicted_peak_bytes, front[i - 1].predicted_peak_bytes);
@@ -175,7 +179,8 @@ TEST(MakeFront, FallsStrictlyAndHoldsEveryAnswer) {
     EXPECT_GE(front[i].predicted_peak_bytes, front[i].proven_peak_bytes);
     expect_simulated(graph, front[i]);
   }
-  const Plan plan = make_plan(graph, {.max_overhead = 0.1, .cost = CostModel::flops});
+  const Plan plan =
+      make_plan(graph, {.max_overhead = 0.1, .cost = CostModel::flops, .effort = kLittle});
   std::int64_t least = front.front().predicted_peak_bytes;
   for (const Plan& point : front) {
     if (point.predicted_overhead_flops <= 0.1) least = point.predicted_peak_bytes;
@@ -192,7 +197,8 @@ TEST(MakePlan, ReplaysTwiceWhereOneReplayDoesNotReachTheBound) {
   const Graph graph = testing::resnet_graph({2, 2, 6, 2}, 1);
   const std::vector<Plan> once = make_front(graph, {.cost = CostModel::flops, .nested = false});
   const std::int64_t bound = once.back().predicted_peak_bytes * 9 / 10;
-  const Plan plan = make_plan(graph, {.max_peak_bytes = bound, .cost = CostModel::flops});
+  const Plan plan =
+      make_plan(graph, {.max_peak_bytes = bound, .cost = CostModel::flops, .effort = kLittle});
   EXPECT_TRUE(plan.feasible);
   EXPECT_FALSE(plan.sweeps.empty());
   EXPECT_LE(plan.predicted_peak_bytes, bound);

@@ -1,0 +1,21 @@
+#include "policy_sets.h"
+
+#include <algorithm>
+#include <cmath>
+
+namespace gradrecomp::plan {
+
+std::vector<Index> spread_counts(Index last, int most) {
+  std::vector<Index> counts;
+  const Index dense = last <= most ? last : std::max(1, most / 2);
+  for (Index k = 1; k <= dense; ++k) counts.push_back(k);
+  const double growth = std::pow(static_cast<double>(last) / std::max<Index>(1, dense),
+                                 1.0 / std::max<Index>(1, most - dense));
+  while (!counts.empty() && counts.back() < last) {
+    const auto next = static_cast<Index>(std::ceil(counts.back() * growth));
+    counts.push_back(std::clamp(next, counts.back() + 1, last));
+  }
+  return counts;
+}
+
+}  // namespace gradrecomp::plan

@@ -1,0 +1,219 @@
+#include "annealing.h"
+
+#include <algorithm>
+#include <array>
+#include <cmath>
+#include <cstddef>
+#include <utility>
+
+#include "plan/graph/choosable_values.h"
+
+// Note [ Annealing ]
+// ~~~~~~~~~~~~~~~~~~
+// A good plan touches its peak at many events, so that no change of one value lowers the peak
+// itself. What is lowered instead is the *excess*, the sum over events of the bytes above a target
+// between the least peak that is not ruled out and the lowest one found; plus a penalty for what
+// overhead is above the budget, as ways from one good plan to another lead through dearer ones.
+// Of a move that raises this energy by d, exp(-d / temperature) are accepted. The temperature falls
+// from cycle begin to cycle end, and each cycle begins from the best plan so far.
+//
+// A move keeps or drops a value, and in most cases does the reverse to another one: one made near
+// it, one that an op has in common with it, or any. Or it says from when on replays leave a dropped
+// value behind: at once, when backward demands it, or, saved or not, for all that still want it.
+// The moves come from a generator with a fixed seed and their number is bounded, not their time:
+// the same request gives the same plan everywhere.
+// Source: Kirkpatrick et al., Optimization by Simulated Annealing, 1983.
+
+namespace gradrecomp::plan {
+namespace {
+
+constexpr int kAimEvery = 2000;  // moves
+constexpr int kFewestMoves = 50;
+constexpr std::size_t kReach = 24;
+
+}  // namespace
+
+/// One cycle of moves.
+struct Annealing::Schedule {
+  double worth_from;  ///< so many moves for each value; heat takes time
+  double share;       ///< of the moves, relative to that of others
+  double target;      ///< where targets begin, from the bound (0) to the best peak (1)
+  double penalty;     ///< for an overhead of 1 too much, in excesses that the cycle begins with
+  double hot, cold;   ///< temperatures, in such excesses
+  int num_moves = 0;
+  double scale = 1;  ///< the excess that the cycle begins with
+  static const std::array<Schedule, 4> kAll;
+};
+
+const std::array<Annealing::Schedule, 4> Annealing::Schedule::kAll{{
+    {.worth_from = 0, .share = 1, .target = 0.5, .penalty = 100, .hot = 0.003, .cold = 0.0003},
+    {.worth_from = 30, .share = 1, .target = 0.3, .penalty = 60, .hot = 0.003, .cold = 0.0003},
+    {.worth_from = 100, .share = 2, .target = 0.5, .penalty = 20, .hot = 0.03, .cold = 0.0003},
+    {.worth_from = 100, .share = 2, .target = 0.5, .penalty = 5, .hot = 0.03, .cold = 0.0003},
+}};
+
+/// Compared by the sum, then by cost.
+struct Annealing::Energy {
+  double sum;
+  double total;
+};
+
+Annealing::Annealing(const Graph& graph, const ReplayCost& replay_cost,
+                     const std::vector<Verdict>& verdicts)
+    : replay_cost_(replay_cost), simulator_(graph), first_demand_(graph.values.size(), 0) {
+  const std::int64_t least_bytes = tiny_bytes(graph);
+  position_.assign(graph.values.size(), 0);
+  for (std::size_t v = 0; v < graph.values.size(); ++v) {
+    const Value& x = graph.values[v];
+    saved_.push_back(x.saved ? 1 : 0);
+    if (!can_choose(x) || verdicts[v] != Verdict::open || x.bytes < least_bytes) continue;
+    position_[v] = open_.size() + 1;
+    open_.push_back(static_cast<Index>(v));
+  }
+  for (std::size_t t = graph.events.size(); t-- > 0;) {
+    const Event& event = graph.events[t];
+    if (event.kind == EventKind::demand) first_demand_[event.id] = static_cast<Index>(t);
+    if (event.kind == EventKind::seal) backward_begin_ = static_cast<Index>(t) + 1;
+  }
+  find_neighbours(graph);
+  // As measured on a few graphs of 70 to 2400 ops: an order of magnitude is enough.
+  moves_per_second_ = 1e6 / (2.0 + static_cast<double>(graph.events.size()) / 600.0);
+}
+
+void Annealing::find_neighbours(const Graph& graph) {
+  neighbours_.resize(open_.size());
+  constexpr std::size_t kMost = 16;
+  const auto add = [&](Index u, Index w) {
+    if (u == w || position_[u] == 0 || position_[w] == 0) return;
+    std::vector<Index>& known = neighbours_[position_[u] - 1];
+    if (known.size() < kMost) known.push_back(w);
+  };
+  for (const Op& op : graph.ops) {
+    for (const Index u : op.inputs) {
+      for (const Index w : op.outputs) {
+        add(u, w);
+        add(w, u);
+      }
+      for (const Index w : op.inputs) add(u, w);
+    }
+  }
+}
+
+/// When values are left behind under `candidate`, as far as one time for each can say it.
+std::vector<Index> Annealing::timing_of(const Candidate& candidate) const {
+  std::vector<Index> from = candidate.cached_from;
+  if (!from.empty() || candidate.sweeps.empty()) return from;
+  from = first_demand_;
+  for (const Sweep& sweep : candidate.sweeps) {
+    const Index begin = first_demand_[sweep.target];
+    for (const Index v : sweep.cached) {
+      if (from[v] >= 0 || begin < ~from[v]) from[v] = ~begin;
+    }
+  }
+  return from;
+}
+
+void Annealing::run(const Candidate& start, const AnnealingGoal& goal, const Report& report) {
+  if (open_.size() < 2 || goal.num_moves < kFewestMoves) return;
+  random_.seed(1);
+  goal_ = goal;
+  best_keep_ = start.keep;
+  best_from_ = timing_of(start);
+  best_bytes_ = start.result.peak_bytes;
+  const double moves_per_value = goal.num_moves / static_cast<double>(open_.size());
+  const auto is_worth = [&](const Schedule& cycle) { return cycle.worth_from <= moves_per_value; };
+  double shares = 0;
+  for (const Schedule& cycle : Schedule::kAll) shares += is_worth(cycle) ? cycle.share : 0;
+  for (Schedule cycle : Schedule::kAll) {
+    if (!is_worth(cycle)) continue;
+    cycle.num_moves = static_cast<int>(goal.num_moves * cycle.share / shares);
+    run_cycle(cycle, report);
+  }
+}
+
+/// Sets the target, ever nearer to the best peak.
+void Annealing::aim(const Schedule& schedule, double progress) {
+  const double part = schedule.target + (1 - schedule.target) * progress;
+  const auto above = static_cast<double>(best_bytes_ - goal_.bound_bytes);
+  const std::int64_t step = std::max<std::int64_t>(1, best_bytes_ / 256);
+  const std::int64_t target = goal_.bound_bytes + static_cast<std::int64_t>(part * above);
+  simulator_.aim_at(std::min(best_bytes_ - step, target));
+}
+
+Annealing::Energy Annealing::energy(const Outcome& outcome, const Schedule& schedule) const {
+  const double above = std::max(0.0, replay_cost_.overhead(outcome.cost) - goal_.max_overhead);
+  return {outcome.excess / schedule.scale + schedule.penalty * above,
+          replay_cost_.total(outcome.cost)};
+}
+
+void Annealing::run_cycle(const Schedule& wanted, const Report& report) {
+  Schedule schedule = wanted;
+  simulator_.start(best_keep_, best_from_);
+  aim(schedule, 0);
+  schedule.scale = std::max(1.0, simulator_.now().excess);
+  int last_aim = 0;
+  for (int i = 0; i < schedule.num_moves; ++i) {
+    const double progress = i / static_cast<double>(schedule.num_moves);
+    if (i - last_aim >= kAimEvery || simulator_.now().excess <= 0) {
+      aim(schedule, progress);
+      last_aim = i;
+    }
+    draw_moves();
+    const Outcome& outcome = simulator_.attempt(moves_);
+    const Energy now = energy(simulator_.now(), schedule);
+    const Energy next = energy(outcome, schedule);
+    const double rise = next.sum - now.sum;
+    const bool better = rise < 0 || (rise == 0 && next.total <= now.total);
+    const double temperature = schedule.hot * std::pow(schedule.cold / schedule.hot, progress);
+    if (!better && rise > -std::log(chance() + 1e-12) * temperature) continue;
+    simulator_.accept();
+    if (replay_cost_.overhead(outcome.cost) > goal_.max_overhead) continue;
+    report(simulator_, outcome);
+    if (outcome.peak_bytes >= best_bytes_) continue;
+    best_bytes_ = outcome.peak_bytes;
+    best_keep_ = simulator_.kept();
+    best_from_ = simulator_.cached_from();
+  }
+}
+
+void Annealing::draw_moves() {
+  moves_.clear();
+  const std::size_t first = below(open_.size());
+  const Index v = open_[first];
+  const bool kept = simulator_.keeps(v);
+  const std::size_t kind = below(8);
+  if (kind == 7 && !kept) return draw_timing(v);
+  add_flip(v, !kept);
+  if (kind < 3) add_flip(near(first), kept);
+  if (kind == 3 || kind == 4) add_flip(neighbour(v), kept);
+  if (kind == 5) add_flip(open_[below(open_.size())], kept);
+  const bool one_more = moves_.size() == 2 && below(4) == 0;
+  if (one_more) add_flip(neighbour(moves_.back().value), below(2) == 0);
+}
+
+void Annealing::add_flip(Index v, bool keep) {
+  if (v < 0 || std::ranges::count(moves_, v, &Move::value) > 0) return;
+  moves_.push_back({v, keep, simulator_.cached_from(v)});
+}
+
+/// One of those made next to that at `position`.
+Index Annealing::near(std::size_t position) {
+  const std::size_t low = position > kReach ? position - kReach : 0;
+  const std::size_t high = std::min(open_.size(), position + kReach);
+  return open_[low + below(high - low)];
+}
+
+Index Annealing::neighbour(Index v) {
+  const std::vector<Index>& known = neighbours_[position_[v] - 1];
+  return known.empty() ? -1 : known[below(known.size())];
+}
+
+void Annealing::draw_timing(Index v) {
+  const std::array<Index, 3> times{0, first_demand_[v], ~backward_begin_};
+  const Index now = simulator_.cached_from(v);
+  Index next = times[below(3)];
+  if (next == now) next = now == 0 ? ~backward_begin_ : 0;
+  moves_.push_back({v, false, next});
+}
+
+}  // namespace gradrecomp::plan

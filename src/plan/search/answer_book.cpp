@@ -1,0 +1,261 @@
+#include "answer_book.h"
+
+#include <algorithm>
+#include <array>
+#include <cstddef>
+#include <limits>
+#include <utility>
+
+#include "gradrecomp/plan/policies.h"
+#include "plan/policies/policy_sets.h"
+
+// Note [ One answer book ]
+// ~~~~~~~~~~~~~~~~~~~~~~~~
+// A heuristic search started anew for every budget would now and then find less for a larger one,
+// and two that start from different questions would contradict each other. So there is one front,
+// and it does not depend on the question. It is written in chapters of rising overhead. A chapter
+// (a, b] begins from all that is known up to b and may add what costs more than a and at most b:
+// cheaper finds are not added, as questions about less than a have been answered without them.
+// So a question only needs the chapters up to the one that holds its answer, and gets what the
+// finished book would say:
+//   max_overhead = x    the chapters with a < x; the last point of at most x
+//   max_peak_bytes = p  chapters until a point of at most p is in one of them; the first such point
+// Fixed policies are in the book from the start. A larger budget never gives a worse answer, and
+// the two questions agree.
+//
+// A point of the front may replay some values for nothing. That is found out only for the points
+// that are asked for, and without contradictions: what a point is spared leaves its peak as it is
+// and its cost above that of the point before it and of its chapter's begin. So a question about x
+// also looks at the first point above x.
+
+namespace gradrecomp::plan {
+namespace {
+
+constexpr int kBucketsPerBlock = 3;
+constexpr int kFewestBuckets = 400;
+constexpr int kNumOpenPoints = 12;
+constexpr std::int64_t kLeastStep = 1000;
+constexpr double kMostOnce = 0.5;      // a step's forward is less than half of it
+constexpr int kNumCuts = 8;            // of each chapter
+constexpr double kPolicyEvents = 3e5;  // as many as the simulations of one policy's numbers take
+constexpr double kSpareEvents = 2e6;
+constexpr double kSmallGap = 0.02;  // of the plain peak
+constexpr double kTinyGap = 0.005;
+constexpr double kPartWhereSmall = 0.05;
+constexpr double kSecondsPerChapter = 0.25;  // on a processor of today
+constexpr double kMovesPerPair = 15;
+constexpr int kManyMoves = 100;  // for each value
+
+/// Plans up to some overhead; where a grade begins, those of the chain up to `chain_to` are added.
+struct Chapter {
+  double up_to;
+  double effort;  ///< of the search; most where budgets are asked for
+  double chain_to = 0;
+  int max_passes = 0;  ///< of those; how many replays of an op before it is due
+};
+
+constexpr std::array kChapters{
+    Chapter{0.0, 0.5, 0.05, 1},
+    Chapter{0.01, 0.25},
+    Chapter{0.02, 0.25},
+    Chapter{0.035, 0.5},
+    Chapter{0.05, 2},
+    Chapter{0.075, 0.5, 0.2, 1},
+    Chapter{0.1, 1.5},
+    Chapter{0.15, 0.5},
+    Chapter{0.2, 1.5},
+    Chapter{0.3, 0.5, kMostOnce, 2},
+    Chapter{0.4, 1},
+    Chapter{kMostOnce, 0.5},
+    Chapter{4.0, 1.5, 4.0, 8},
+};
+
+}  // namespace
+
+AnswerBook::AnswerBook(const Graph& graph, const ReplayCost& replay_cost,
+                       const std::vector<Verdict>& verdicts, double effort)
+    : graph_(graph),
+      replay_cost_(replay_cost),
+      verdicts_(verdicts),
+      local_search_(graph, replay_cost, verdicts),
+      chain_(graph, replay_cost, verdicts, Replays::many),
+      bound_(graph, replay_cost),
+      effort_(effort),
+      events_(static_cast<double>(graph.events.size() + graph.ops.size() + 1)) {
+  const auto is_free = [&](const Op& op) { return replay_cost.overhead(op) <= 0; };
+  replays_may_be_free_ = std::ranges::any_of(graph.ops, is_free);
+  plain_peak_bytes_ = local_search_.evaluate(keep_all(graph)).result.peak_bytes;
+  add_policies();
+}
+
+void AnswerBook::add(Candidate candidate) {
+  if (candidate.overhead > above_) front_.add(std::move(candidate));
+}
+
+void AnswerBook::add_policies() {
+  const int most = static_cast<int>(std::clamp(kPolicyEvents / events_, 8.0, 64.0));
+  const auto add_all = [this](std::vector<KeptSet> sets) {
+    for (KeptSet& keep : sets) add(local_search_.evaluate(std::move(keep)));
+  };
+  add_all({keep_all(graph_), drop_all(graph_), sqrt_n(graph_), pointwise_only(graph_),
+           selective(graph_)});
+  add_all(every_k_sets(graph_, most));
+  if (effort_ <= 0) return;
+  add_all(segment_sets(graph_, most));
+  if (!chain_.is_well_cut()) {
+    add_all(whole_block_sets(graph_, 4 * most));
+    add_all(eviction_sets(graph_, most / 2));
+  }
+  for (FixedPlan& plan : nested_plans(graph_, most / 2)) {
+    add(local_search_.evaluate(std::move(plan.keep), std::move(plan.sweeps)));
+  }
+}
+
+bool AnswerBook::is_finished() const { return chapter_ == kChapters.size(); }
+
+void AnswerBook::finish() {
+  while (!is_finished()) write_next_chapter();
+}
+
+void AnswerBook::write_next_chapter() {
+  const Chapter& chapter = kChapters.at(chapter_++);
+  above_ = written_to_;
+  if (chapter.chain_to > 0) add_chain(chapter.chain_to, chapter.max_passes);
+  add_cuts(chapter.up_to);
+  search(chapter.up_to, chapter.effort);
+  written_to_ = chapter.up_to;
+  if (is_finished()) written_to_ = std::numeric_limits<double>::infinity();
+}
+
+/// The more blocks, the finer the costs that they differ by.
+int AnswerBook::num_buckets() const {
+  return std::max(kFewestBuckets, kBucketsPerBlock * static_cast<int>(chain_.num_blocks()));
+}
+
+void AnswerBook::add_chain(double max_overhead, int max_passes) {
+  const std::vector<ChainPoint> points = chain_.front({.max_cost = max_overhead,
+                                                       .num_buckets = num_buckets(),
+                                                       .num_open_points = kNumOpenPoints,
+                                                       .max_passes = max_passes});
+  auto last = std::numeric_limits<std::int64_t>::max();
+  for (const ChainPoint& point : points) {
+    // The menus' peaks are the simulator's or nearly so: a step this small is not worth a run.
+    const bool is_large = point.peak_bytes < last - last / kLeastStep;
+    if (!is_large && &point != &points.back()) continue;
+    add(local_search_.evaluate(chain_.kept(point), chain_.cached_from(point)));
+    last = point.peak_bytes;
+  }
+}
+
+/// The least solutions that the bound finds are plans, too, and at times good ones.
+void AnswerBook::add_cuts(double max_overhead) {
+  if (effort_ <= 0) return;
+  bound_.tighten(max_overhead, kNumCuts);
+  const std::vector<std::uint8_t>* last = nullptr;
+  for (const std::vector<std::uint8_t>& replayed : bound_.least_solutions()) {
+    if (last != nullptr && *last == replayed) continue;
+    last = &replayed;
+    KeptSet keep(graph_.values.size(), 0);
+    for (std::size_t v = 0; v < keep.size(); ++v) {
+      const Index op = graph_.values[v].producer;
+      keep[v] = op >= 0 && replayed[op] == 0 ? 1 : 0;
+    }
+    add(local_search_.evaluate(std::move(keep)));
+  }
+}
+
+double AnswerBook::gap(double max_overhead) const {
+  const std::size_t known = front_.last_within(max_overhead);
+  if (known == Front::kNone) return 1;
+  const std::int64_t peak_bytes = front_.candidates()[known].result.peak_bytes;
+  return static_cast<double>(peak_bytes - bound_.peak_bytes(max_overhead)) /
+         static_cast<double>(std::max<std::int64_t>(1, plain_peak_bytes_));
+}
+
+void AnswerBook::search(double max_overhead, double effort) {
+  const std::size_t known = front_.last_within(max_overhead);
+  if (known == Front::kNone || (max_overhead <= 0 && !replays_may_be_free_)) return;
+  const int moves = static_cast<int>(effort * num_moves(gap(max_overhead)));
+  if (moves == 0) return;
+  const bool are_many = moves > kManyMoves * static_cast<int>(annealing_->num_open());
+  search_from(known, max_overhead, are_many ? moves / 2 : moves);
+  if (!are_many) return;
+  // From a cheaper plan the search has something to spend, and may come by where the best is not.
+  const std::size_t cheaper = front_.last_within(0.6 * max_overhead);
+  search_from(cheaper == Front::kNone ? known : cheaper, max_overhead, moves / 2);
+}
+
+void AnswerBook::search_from(std::size_t position, double max_overhead, int moves) {
+  const Candidate start = front_.candidates()[position];
+  annealing_->run(start, {max_overhead, bound_.peak_bytes(max_overhead), moves},
+                  [this](const IncrementalSimulator& plan, const Outcome& outcome) {
+                    add_found(plan, outcome);
+                  });
+}
+
+/// For one chapter; none where little can be won.
+int AnswerBook::num_moves(double gap) {
+  if (gap < kTinyGap || effort_ <= 0) return 0;
+  if (!annealing_) annealing_.emplace(graph_, replay_cost_, verdicts_);
+  const double by_time = kSecondsPerChapter * annealing_->moves_per_second();
+  const auto num_open = static_cast<double>(annealing_->num_open());
+  const double by_size = kMovesPerPair * num_open * num_open;
+  const double part = gap < kSmallGap ? kPartWhereSmall : 1.0;
+  return static_cast<int>(effort_ * part * std::min(by_time, by_size));
+}
+
+/// Adds a plan of the search that the front misses.
+void AnswerBook::add_found(const IncrementalSimulator& plan, const Outcome& outcome) {
+  const double overhead = replay_cost_.overhead(outcome.cost);
+  if (overhead <= above_) return;
+  const std::size_t known = front_.last_within(overhead);
+  const std::int64_t step = plain_peak_bytes_ / kLeastStep;
+  if (known != Front::kNone &&
+      outcome.peak_bytes > front_.candidates()[known].result.peak_bytes - step) {
+    return;
+  }
+  add(local_search_.evaluate(plan.kept(), plan.cached_from()));
+}
+
+Candidate AnswerBook::spared(std::size_t position) {
+  const std::vector<Candidate>& known = front_.candidates();
+  const Candidate& chosen = known[position];
+  auto floor = std::pair(kNothing, kNothing);
+  if (position > 0) floor = known[position - 1].cost();
+  double begin = kNothing;
+  for (const Chapter& chapter : kChapters) {
+    if (chapter.up_to < chosen.overhead) begin = chapter.up_to;
+  }
+  const int num_trials = static_cast<int>(std::clamp(kSpareEvents / events_, 10.0, 100.0));
+  return local_search_.spare_replays(chosen, {.cost = floor, .overhead = begin}, num_trials);
+}
+
+Answer AnswerBook::within_overhead(double max_overhead) {
+  while (!is_written_to(max_overhead) && !is_finished()) write_next_chapter();
+  // Where a selection forces more, the least that it allows.
+  while (front_.candidates().front().overhead > written_to_) write_next_chapter();
+  const std::size_t last = front_.last_within(max_overhead);
+  const std::size_t next = last == Front::kNone ? 0 : last + 1;
+  const std::vector<Candidate>& known = front_.candidates();
+  if (next < known.size() && known[next].overhead <= written_to_) {
+    Candidate dearer = spared(next);
+    const bool feasible = dearer.overhead <= max_overhead;
+    if (feasible || last == Front::kNone) return {std::move(dearer), feasible};
+  }
+  return {spared(last), true};
+}
+
+Answer AnswerBook::within_peak(std::int64_t max_peak_bytes) {
+  const auto is_known = [&] {
+    const std::size_t first = front_.first_within(max_peak_bytes);
+    if (first == Front::kNone) return false;
+    const Candidate& candidate = front_.candidates()[first];
+    return is_written_to(candidate.overhead) || candidate.total <= 0;
+  };
+  while (!is_known() && !is_finished()) write_next_chapter();
+  const std::size_t first = front_.first_within(max_peak_bytes);
+  if (first == Front::kNone) return {spared(front_.candidates().size() - 1), false};
+  return {spared(first), true};
+}
+
+}  // namespace gradrecomp::plan

@@ -1,0 +1,70 @@
+#include "single_replays.h"
+
+#include <algorithm>
+#include <array>
+#include <utility>
+
+#include "gradrecomp/plan/policies.h"
+#include "local_search.h"
+#include "plan/chain/chain_search.h"
+#include "plan/policies/policy_sets.h"
+
+namespace gradrecomp::plan {
+namespace {
+
+constexpr int kMaxEvery = 32;
+constexpr ChainSize kSize{.max_cost = 0.5,  // a step's forward is less than half of it
+                          .num_buckets = 400,
+                          .num_open_points = 32};
+constexpr std::int64_t kLeastStep = 1000;
+constexpr std::array kRungs{0.0, 0.01, 0.02, 0.03, 0.05, 0.08, 0.12, 0.18, 0.25, 0.35};
+
+void add_policies(const Graph& graph, LocalSearch& local_search, Front& front) {
+  for (const PolicyKind kind : {PolicyKind::keep_all, PolicyKind::drop_all, PolicyKind::sqrt_n,
+                                PolicyKind::pointwise_only}) {
+    front.add(local_search.evaluate(kept_set(graph, {kind})));
+  }
+  for (KeptSet& keep : every_k_sets(graph, kMaxEvery)) {
+    front.add(local_search.evaluate(std::move(keep)));
+  }
+}
+
+void add_chain(const ChainSearch& chain, std::int64_t max_peak_bytes, LocalSearch& local_search,
+               Front& front) {
+  ChainSize size = kSize;
+  size.max_peak_bytes = max_peak_bytes;
+  const std::vector<ChainPoint> points = chain.front(size);
+  auto last = std::numeric_limits<std::int64_t>::max();
+  for (const ChainPoint& point : points) {
+    // The menus' peaks are the simulator's or nearly so: a step this small is not worth a run, but
+    // for those that may be the answer.
+    const bool is_large = point.peak_bytes < last - last / kLeastStep;
+    const bool enters = last > max_peak_bytes && point.peak_bytes <= max_peak_bytes;
+    if (!is_large && !enters && &point != &points.back()) continue;
+    front.add(local_search.evaluate(chain.kept(point)));
+    last = point.peak_bytes;
+  }
+}
+
+}  // namespace
+
+Front find_single_replays(const Graph& graph, const ReplayCost& replay_cost,
+                          const std::vector<Verdict>& verdicts, const SingleReplays& wanted) {
+  Front front;
+  LocalSearch local_search(graph, replay_cost, verdicts);
+  const ChainSearch chain(graph, replay_cost, verdicts, Replays::once);
+  add_policies(graph, local_search, front);
+  add_chain(chain, wanted.max_peak_bytes, local_search, front);
+  // Where the menus are complete, a local search finds next to nothing.
+  if (chain.is_well_cut()) return front;
+  const auto per_simulation = static_cast<double>(graph.events.size() + graph.ops.size() + 1);
+  const int num_simulations = static_cast<int>(std::min(2000.0, 5e6 / per_simulation));
+  for (const double rung : kRungs) {
+    const std::size_t start = front.last_within(rung);
+    if (rung > wanted.max_overhead || start == Front::kNone) continue;
+    front.add(local_search.lower_peak(front.candidates()[start], rung, num_simulations));
+  }
+  return front;
+}
+
+}  // namespace gradrecomp::plan

@@ -1,0 +1,416 @@
+#include "incremental.h"
+
+#include <algorithm>
+#include <utility>
+
+#include "plan/graph/wanted_values.h"
+
+// Note [ What a move changes ]
+// ~~~~~~~~~~~~~~~~~~~~~~~~~~~~
+// Forward: a value that changes sides is held or not from its death to the seal, and nothing else
+// is different. Seal: what is wanted changes for the inputs of ops that are wanted now or no more,
+// and so on up the graph. Backward is known in segments, each with the state at its begin and the
+// values whose states its events read. Where none of these differs, the segment does what it did
+// before, at an offset of live bytes, and what differed at its begin differs at its end. So it is
+// passed over. Else it is simulated from its state at the begin with the differences patched in;
+// what differs at its end is found among the values that were read then or before. An accepted
+// attempt is patched into the states of all segments.
+
+namespace gradrecomp::plan {
+namespace {
+
+constexpr std::size_t kChunk = 32;
+constexpr std::size_t kMostSegments = 64;
+constexpr std::size_t kFewestEvents = 16;
+
+void add_cost(Simulation& sum, const Simulation& part) {
+  sum.replay_seconds += part.replay_seconds;
+  sum.replay_flops += part.replay_flops;
+  sum.replay_bytes_moved += part.replay_bytes_moved;
+  sum.num_replayed_ops += part.num_replayed_ops;
+}
+
+}  // namespace
+
+IncrementalSimulator::IncrementalSimulator(const Graph& graph) : simulator_(graph) {
+  const auto is_seal = [](const Event& event) { return event.kind == EventKind::seal; };
+  seal_ =
+      static_cast<std::size_t>(std::ranges::find_if(graph.events, is_seal) - graph.events.begin());
+  simulator_.is_read_.assign(graph.values.size(), 0);
+  is_noted_.assign(graph.values.size(), 0);
+  peaks_.assign(graph.events.size(), 0);
+  next_peaks_.assign(graph.events.size(), 0);
+  chunk_peak_.assign(graph.events.size() / kChunk + 1, 0);
+  chunk_excess_.assign(chunk_peak_.size(), 0);
+  find_deaths();
+  cut_segments();
+}
+
+void IncrementalSimulator::find_deaths() {
+  death_.assign(simulator_.values_.size(), seal_);
+  for (std::size_t t = 0; t < seal_; ++t) {
+    const Event& event = simulator_.events_[t];
+    if (event.kind == EventKind::death) death_[event.id] = t;
+  }
+}
+
+void IncrementalSimulator::cut_segments() {
+  const std::size_t num_events = simulator_.events_.size() - seal_ - 1;
+  const std::size_t num_segments =
+      std::clamp<std::size_t>(num_events / kFewestEvents, 1, kMostSegments);
+  segments_.resize(num_segments + 1);
+  for (std::size_t s = 0; s <= num_segments; ++s) {
+    segments_[s].begin = seal_ + 1 + num_events * s / num_segments;
+    if (s > 0) segments_[s - 1].end = segments_[s].begin;
+  }
+  segments_.back().end = segments_.back().begin;
+  changes_.resize(segments_.size());
+}
+
+void IncrementalSimulator::start(KeptSet keep, std::vector<Index> cached_from) {
+  from_ = std::move(cached_from);
+  from_.resize(simulator_.values_.size(), 0);
+  simulator_.prepare(keep, {}, {});
+  simulator_.timeline_ = nullptr;
+  simulator_.reset();
+  num_deferred_ = std::ranges::count_if(from_, [](Index from) { return from != 0; });
+  defer_if_any();
+  now_ = {};
+  for (std::size_t t = 0; t <= seal_; ++t) {
+    simulator_.event_ = static_cast<Index>(t);
+    simulator_.event_peak_bytes_ = simulator_.live_bytes_;
+    simulator_.apply(simulator_.events_[t], keep);
+    peaks_[t] = simulator_.event_peak_bytes_;
+  }
+  sealed_ = simulator_.state_;
+  sealed_op_wanted_ = simulator_.op_wanted_;
+  for (std::size_t s = 0; s < segments_.size(); ++s) {
+    Segment& segment = segments_[s];
+    segment.state = simulator_.state_;
+    segment.op_wanted = simulator_.op_wanted_;
+    segment.live_bytes = simulator_.live_bytes_;
+    run(s);
+    for (std::size_t t = segment.begin; t < segment.end; ++t) peaks_[t] = next_peaks_[t];
+    segment.reads = simulator_.reads_;
+    segment.reads_all = simulator_.reads_all_;
+    segment.is_read = simulator_.is_read_;
+    segment.cost = simulator_.result_;
+    add_cost(now_.cost, segment.cost);
+  }
+  undo_.clear();
+  undo_ops_.clear();
+  undo_from_.clear();
+  std::ranges::fill(is_noted_, 0);
+  aim_at(target_bytes_);
+}
+
+void IncrementalSimulator::aim_at(std::int64_t target_bytes) {
+  target_bytes_ = target_bytes;
+  update_chunks(0, peaks_.size());
+  now_.peak_bytes = 0;
+  now_.excess = 0;
+  for (std::size_t c = 0; c < chunk_peak_.size(); ++c) {
+    now_.peak_bytes = std::max(now_.peak_bytes, chunk_peak_[c]);
+    now_.excess += chunk_excess_[c];
+  }
+}
+
+/// For all chunks that the events touch.
+void IncrementalSimulator::update_chunks(std::size_t begin, std::size_t end) {
+  for (std::size_t c = begin / kChunk; c * kChunk < end; ++c) {
+    Outcome chunk;
+    const std::size_t last = std::min(peaks_.size(), (c + 1) * kChunk);
+    for (std::size_t t = c * kChunk; t < last; ++t) chunk.add(peaks_[t], target_bytes_);
+    chunk_peak_[c] = chunk.peak_bytes;
+    chunk_excess_[c] = chunk.excess;
+  }
+}
+
+KeptSet IncrementalSimulator::kept() const {
+  KeptSet keep;
+  for (const State& s : sealed_) keep.push_back(s.dropped ? 0 : 1);
+  return keep;
+}
+
+/// Runs the events of a segment from where the simulator stands.
+void IncrementalSimulator::run(std::size_t segment) {
+  Simulator& sim = simulator_;
+  for (const Index v : sim.reads_) sim.is_read_[v] = 0;
+  sim.reads_.clear();
+  sim.reads_all_ = false;
+  sim.result_ = {};
+  for (std::size_t t = segments_[segment].begin; t < segments_[segment].end; ++t) {
+    sim.event_ = static_cast<Index>(t);
+    sim.event_peak_bytes_ = sim.live_bytes_;
+    sim.apply(sim.events_[t], {});
+    next_peaks_[t] = sim.event_peak_bytes_;
+  }
+}
+
+const Outcome& IncrementalSimulator::attempt(std::span<const Move> moves) {
+  undo();
+  next_ = {};
+  num_patches_ = 0;
+  offset_bytes_ = 0;
+  forward_.clear();
+  for (const Move& move : moves) change_seal(move);
+  defer_if_any();
+  count_forward();
+  patch_seal(moves);
+  position_ = segments_.size();  // the simulator stands nowhere
+  for (std::size_t s = 0; s + 1 < segments_.size(); ++s) {
+    Change& change = changes_[s];
+    change.patches = num_patches_ - 1;
+    change.offset_bytes = offset_bytes_;
+    change.simulated = is_affected(s, patches_[change.patches]);
+    if (change.simulated) {
+      simulate_segment(s);
+    } else {
+      count(segments_[s].begin, segments_[s].end, offset_bytes_);
+      add_cost(next_.cost, segments_[s].cost);
+    }
+  }
+  changes_.back().patches = num_patches_ - 1;
+  changes_.back().offset_bytes = offset_bytes_;
+  return next_;
+}
+
+/// Back to the current plan.
+void IncrementalSimulator::undo() {
+  for (const Undo& u : undo_) {
+    sealed_[u.value] = u.state;
+    is_noted_[u.value] = 0;
+  }
+  for (const Index op : undo_ops_) sealed_op_wanted_[op] ^= 1;
+  for (const Move& move : undo_from_) set_from(move.value, move.cached_from);
+  undo_.clear();
+  undo_ops_.clear();
+  undo_from_.clear();
+}
+
+void IncrementalSimulator::set_from(Index v, Index from) {
+  num_deferred_ += (from != 0 ? 1 : 0) - (from_[v] != 0 ? 1 : 0);
+  from_[v] = from;
+}
+
+/// A plan that defers nothing is simulated faster as one that cannot.
+void IncrementalSimulator::defer_if_any() {
+  simulator_.due_from_ =
+      num_deferred_ > 0 ? std::span<const Index>(from_) : std::span<const Index>();
+}
+
+IncrementalSimulator::State& IncrementalSimulator::sealed(Index v) {
+  if (is_noted_[v] == 0) {
+    is_noted_[v] = 1;
+    undo_.push_back({v, sealed_[v]});
+  }
+  return sealed_[v];
+}
+
+void IncrementalSimulator::change_seal(const Move& move) {
+  const Index v = move.value;
+  if (from_[v] != move.cached_from) {
+    undo_from_.push_back({v, false, from_[v]});
+    set_from(v, move.cached_from);
+  }
+  State& s = sealed(v);
+  if (s.dropped != move.keep) return;
+  s.dropped = !move.keep;
+  const Index op = simulator_.values_[v].producer;
+  if (s.wanted == 0) return;
+  hold(v, move.keep);
+  if (!move.keep && sealed_op_wanted_[op] == 0) want_op(op);
+  if (move.keep && sealed_op_wanted_[op] != 0 && !wants_replay(op)) want_op_no_more(op);
+}
+
+/// A value that is wanted and kept is held.
+void IncrementalSimulator::hold(Index v, bool held) {
+  State& s = sealed(v);
+  const Simulator::ValueFacts& facts = simulator_.values_[v];
+  s.held = held;
+  const std::int64_t bytes = held ? facts.bytes : -facts.bytes;
+  if (!s.owned) offset_bytes_ += bytes;
+  // Those of no choice are held in forward in any case.
+  const bool from_death = !facts.must_keep && facts.last_version && death_[v] < seal_;
+  if (from_death) forward_.push_back({death_[v] + 1, bytes});
+}
+
+bool IncrementalSimulator::wants_replay(Index op) const {
+  return std::ranges::any_of(simulator_.outputs(op), [this](Index w) {
+    return sealed_[w].dropped && sealed_[w].wanted > 0;
+  });
+}
+
+void IncrementalSimulator::want_op(Index first) {
+  stack_.assign(1, first);
+  while (!stack_.empty()) {
+    const Index op = stack_.back();
+    stack_.pop_back();
+    if (sealed_op_wanted_[op] != 0) continue;
+    sealed_op_wanted_[op] = 1;
+    undo_ops_.push_back(op);
+    for (const Index w : simulator_.outputs(op)) sealed(w);
+    for (const Index u : simulator_.inputs(op)) {
+      State& s = sealed(u);
+      if (++s.wanted > 1) continue;
+      if (!s.dropped) hold(u, true);
+      const Index producer = simulator_.values_[u].producer;
+      if (s.dropped && producer >= 0) stack_.push_back(producer);
+    }
+  }
+}
+
+void IncrementalSimulator::want_op_no_more(Index first) {
+  stack_.assign(1, first);
+  while (!stack_.empty()) {
+    const Index op = stack_.back();
+    stack_.pop_back();
+    if (sealed_op_wanted_[op] == 0 || wants_replay(op)) continue;
+    sealed_op_wanted_[op] = 0;
+    undo_ops_.push_back(op);
+    for (const Index w : simulator_.outputs(op)) sealed(w);
+    for (const Index u : simulator_.inputs(op)) {
+      State& s = sealed(u);
+      if (--s.wanted > 0) continue;
+      if (s.held) hold(u, false);
+      const Index producer = simulator_.values_[u].producer;
+      if (s.dropped && producer >= 0) stack_.push_back(producer);
+    }
+  }
+}
+
+/// What differs at the seal; and those of the moves, whose time to be cached may.
+void IncrementalSimulator::patch_seal(std::span<const Move> moves) {
+  if (patches_.empty()) patches_.emplace_back();
+  std::vector<Patch>& patches = patches_.front();
+  patches.clear();
+  num_patches_ = 1;
+  for (const Move& move : moves) sealed(move.value);
+  for (const Undo& u : undo_) {
+    const Index op = simulator_.values_[u.value].producer;
+    patches.push_back(
+        {u.value, sealed_[u.value], op < 0 ? std::uint8_t{0} : sealed_op_wanted_[op]});
+  }
+}
+
+bool IncrementalSimulator::is_affected(std::size_t segment,
+                                       const std::vector<Patch>& patches) const {
+  const Segment& known = segments_[segment];
+  const auto is_read = [&](Index v) { return known.is_read[v] != 0; };
+  if (known.reads_all) return true;
+  return std::ranges::any_of(patches, is_read, &Patch::value) ||
+         std::ranges::any_of(undo_from_, is_read, &Move::value);
+}
+
+void IncrementalSimulator::simulate_segment(std::size_t segment) {
+  Simulator& sim = simulator_;
+  const Segment& known = segments_[segment];
+  if (position_ != segment) {
+    sim.state_ = known.state;
+    sim.op_wanted_ = known.op_wanted;
+    sim.live_bytes_ = known.live_bytes + offset_bytes_;
+    for (const Patch& patch : patches_[changes_[segment].patches]) {
+      sim.state_[patch.value] = patch.state;
+      const Index op = sim.values_[patch.value].producer;
+      if (op >= 0) sim.op_wanted_[op] = patch.op_wanted;
+    }
+  }
+  run(segment);
+  for (std::size_t t = known.begin; t < known.end; ++t) next_.add(next_peaks_[t], target_bytes_);
+  add_cost(next_.cost, sim.result_);
+  changes_[segment].cost = sim.result_;
+  changes_[segment].reads = sim.reads_;
+  position_ = segment + 1;
+  collect_patches(segment);
+  offset_bytes_ = sim.live_bytes_ - segments_[segment + 1].live_bytes;
+}
+
+/// What differs at the end of a segment that was just simulated.
+void IncrementalSimulator::collect_patches(std::size_t segment) {
+  const Simulator& sim = simulator_;
+  const Segment& after = segments_[segment + 1];
+  if (patches_.size() == num_patches_) patches_.emplace_back();
+  const std::vector<Patch>& before = patches_[changes_[segment].patches];
+  std::vector<Patch>& patches = patches_[num_patches_++];
+  patches.clear();
+  const auto compare = [&](Index v) {
+    const Index op = sim.values_[v].producer;
+    const std::uint8_t op_wanted = op < 0 ? std::uint8_t{0} : sim.op_wanted_[op];
+    const std::uint8_t was_wanted = op < 0 ? std::uint8_t{0} : after.op_wanted[op];
+    if (sim.state_[v] == after.state[v] && op_wanted == was_wanted) return;
+    patches.push_back({v, sim.state_[v], op_wanted});
+  };
+  const auto is_old = [&](Index v) { return sim.is_read_[v] == 0; };
+  for (const Index v : sim.reads_) compare(v);
+  for (const Index v : segments_[segment].reads) {
+    if (is_old(v)) compare(v);
+  }
+  for (const Patch& patch : before) {
+    if (is_old(patch.value) && segments_[segment].is_read[patch.value] == 0) compare(patch.value);
+  }
+}
+
+/// Counts events as they are in the current plan but for an offset.
+void IncrementalSimulator::count(std::size_t begin, std::size_t end, std::int64_t offset_bytes) {
+  for (std::size_t t = begin; t < end;) {
+    const std::size_t chunk = t / kChunk;
+    const std::size_t chunk_end = std::min(peaks_.size(), (chunk + 1) * kChunk);
+    const bool whole = t == chunk * kChunk && chunk_end <= end;
+    const std::int64_t highest = chunk_peak_[chunk] + offset_bytes;
+    if (whole && (offset_bytes == 0 || highest <= target_bytes_)) {
+      next_.peak_bytes = std::max(next_.peak_bytes, highest);
+      next_.excess += offset_bytes == 0 ? chunk_excess_[chunk] : 0;
+      t = chunk_end;
+      continue;
+    }
+    for (const std::size_t last = std::min(end, chunk_end); t < last; ++t) {
+      next_.add(peaks_[t] + offset_bytes, target_bytes_);
+    }
+  }
+}
+
+void IncrementalSimulator::count_forward() {
+  std::ranges::sort(forward_, {}, &ForwardStep::event);
+  std::size_t begin = 0;
+  std::int64_t offset_bytes = 0;
+  for (const ForwardStep& step : forward_) {
+    count(begin, step.event, offset_bytes);
+    begin = step.event;
+    offset_bytes += step.bytes;
+  }
+  count(begin, seal_ + 1, offset_bytes);
+}
+
+void IncrementalSimulator::accept() {
+  for (const ForwardStep& step : forward_) {
+    for (std::size_t t = step.event; t <= seal_; ++t) peaks_[t] += step.bytes;
+  }
+  if (!forward_.empty()) update_chunks(forward_.front().event, seal_ + 1);
+  for (std::size_t s = 0; s < segments_.size(); ++s) {
+    Segment& segment = segments_[s];
+    Change& change = changes_[s];
+    for (const Patch& patch : patches_[change.patches]) {
+      segment.state[patch.value] = patch.state;
+      const Index op = simulator_.values_[patch.value].producer;
+      if (op >= 0) segment.op_wanted[op] = patch.op_wanted;
+    }
+    segment.live_bytes += change.offset_bytes;
+    if (s + 1 == segments_.size()) break;
+    for (std::size_t t = segment.begin; t < segment.end; ++t) {
+      peaks_[t] = change.simulated ? next_peaks_[t] : peaks_[t] + change.offset_bytes;
+    }
+    if (change.simulated || change.offset_bytes != 0) update_chunks(segment.begin, segment.end);
+    if (!change.simulated) continue;
+    for (const Index v : segment.reads) segment.is_read[v] = 0;
+    for (const Index v : change.reads) segment.is_read[v] = 1;
+    segment.reads = change.reads;
+    segment.cost = change.cost;
+  }
+  for (const Undo& u : undo_) is_noted_[u.value] = 0;
+  undo_.clear();
+  undo_ops_.clear();
+  undo_from_.clear();
+  now_ = next_;
+}
+
+}  // namespace gradrecomp::plan

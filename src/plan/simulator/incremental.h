@@ -1,0 +1,157 @@
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+#include <span>
+#include <vector>
+
+#include "gradrecomp/plan/kept_set.h"
+#include "gradrecomp/plan/simulate.h"
+
+namespace gradrecomp::plan {
+
+/// What changes of a plan: a value that is kept from now on, or dropped and left behind by replays
+/// from some event on.
+struct Move {
+  Index value = -1;
+  bool keep = false;
+  Index cached_from = 0;
+};
+
+/// What a step does under a plan, as far as a search asks.
+struct Outcome {
+  std::int64_t peak_bytes = 0;
+  double excess = 0;  ///< sum over events of the bytes above the target
+  Simulation cost;    ///< the replays alone
+
+  void add(std::int64_t peak, std::int64_t target_bytes) {
+    peak_bytes = peak > peak_bytes ? peak : peak_bytes;
+    excess += peak > target_bytes ? static_cast<double>(peak - target_bytes) : 0;
+  }
+};
+
+/// Simulates plans that differ little from one that it has simulated before.
+///
+/// What it says of a plan is what the Simulator says, but for the order in which costs are summed
+/// up; see Note [ What a move changes ] in incremental.cpp. Offloads nothing.
+/// Threads:    one object serves one thread at a time.
+/// Complexity: an attempt takes as long as those parts of backward that it changes, and a few
+///             operations for each event.
+class IncrementalSimulator {
+ public:
+  explicit IncrementalSimulator(const Graph& graph);
+
+  /// Simulates `keep` without what is not wanted, from `cached_from` on as Simulator::defer does.
+  void start(KeptSet keep, std::vector<Index> cached_from);
+
+  /// What later outcomes count as excess is what lies above this.
+  void aim_at(std::int64_t target_bytes);
+
+  /// The current plan.
+  [[nodiscard]] const Outcome& now() const { return now_; }
+  [[nodiscard]] bool keeps(Index v) const { return !sealed_[v].dropped; }
+  [[nodiscard]] Index cached_from(Index v) const { return from_[v]; }
+  [[nodiscard]] const std::vector<Index>& cached_from() const { return from_; }
+  [[nodiscard]] KeptSet kept() const;
+
+  /// The current plan after `moves`, whose values can be chosen and are distinct.
+  const Outcome& attempt(std::span<const Move> moves);
+
+  /// Makes what was last attempted the current plan.
+  void accept();
+
+ private:
+  using State = Simulator::ValueState;
+
+  /// How a value differs from the current plan at some time, and whether its op is wanted.
+  struct Patch {
+    Index value;
+    State state;
+    std::uint8_t op_wanted;
+  };
+  /// A run of events in backward and what is known of it.
+  struct Segment {
+    std::size_t begin = 0;
+    std::size_t end = 0;
+    std::vector<State> state;  ///< at its begin
+    std::vector<std::uint8_t> op_wanted;
+    std::int64_t live_bytes = 0;
+    std::vector<Index> reads;
+    std::vector<std::uint8_t> is_read;
+    bool reads_all = false;
+    Simulation cost;
+  };
+  /// What an attempt does to a segment.
+  struct Change {
+    std::size_t patches = 0;  ///< position in patches_
+    std::int64_t offset_bytes = 0;
+    bool simulated = false;
+    std::vector<Index> reads;
+    Simulation cost;
+  };
+  struct Undo {
+    Index value;
+    State state;
+  };
+
+  void cut_segments();
+  void find_deaths();
+  void run_forward();
+  void load(std::size_t segment);
+  void run(std::size_t segment);
+  void note_end(std::size_t segment);
+
+  void undo();
+  void change_seal(const Move& move);
+  void set_from(Index v, Index from);
+  void defer_if_any();
+  State& sealed(Index v);
+  void want_op(Index op);
+  void want_op_no_more(Index op);
+  [[nodiscard]] bool wants_replay(Index op) const;
+  void hold(Index v, bool held);
+  void patch_seal(std::span<const Move> moves);
+  [[nodiscard]] bool is_affected(std::size_t segment, const std::vector<Patch>& patches) const;
+  void simulate_segment(std::size_t segment);
+  void collect_patches(std::size_t segment);
+  void count(std::size_t begin, std::size_t end, std::int64_t offset_bytes);
+  void count_forward();
+  void update_chunks(std::size_t begin, std::size_t end);
+
+  Simulator simulator_;
+  std::size_t seal_ = 0;
+  std::vector<std::size_t> death_;  ///< per value: its event in forward; that of the seal if none
+  std::vector<Segment> segments_;   ///< and one more, for the end of the step
+  std::vector<std::int64_t> peaks_;
+  std::vector<std::int64_t> chunk_peak_;
+  std::vector<double> chunk_excess_;
+  std::int64_t target_bytes_ = 0;
+  std::vector<Index> from_;
+  std::int64_t num_deferred_ = 0;  ///< of these that are not 0
+  Outcome now_;
+
+  // The state at the seal, which attempts change and undo.
+  std::vector<State> sealed_;
+  std::vector<std::uint8_t> sealed_op_wanted_;
+  std::vector<Undo> undo_;
+  std::vector<std::uint8_t> is_noted_;
+  std::vector<Index> undo_ops_;
+  std::vector<Index> stack_;
+  std::vector<Move> undo_from_;
+
+  // The last attempt.
+  Outcome next_;
+  std::vector<std::vector<Patch>> patches_;
+  std::size_t num_patches_ = 0;
+  std::vector<Change> changes_;
+  std::vector<std::int64_t> next_peaks_;
+  std::int64_t offset_bytes_ = 0;
+  std::size_t position_ = 0;  ///< segment at whose begin the simulator stands
+  struct ForwardStep {
+    std::size_t event;
+    std::int64_t bytes;
+  };
+  std::vector<ForwardStep> forward_;  ///< from which event on how many bytes more are live
+};
+
+}  // namespace gradrecomp::plan
