@@ -29,6 +29,10 @@ class Geometry {
   [[nodiscard]] c10::IntArrayRef strides() const { return shape_.strides_arrayref(); }
   /// Whether both read elements of one type in the same order, wherever they begin.
   [[nodiscard]] bool shows_like(const Geometry& other) const;
+  /// Whether both show the same elements of one storage.
+  [[nodiscard]] bool shows_same(const Geometry& other) const {
+    return shows_like(other) && storage_offset_ == other.storage_offset_ && keys_ == other.keys_;
+  }
   /// Whether it shows each element of a storage of so many bytes, once, in whatever order.
   [[nodiscard]] bool fills(std::int64_t storage_bytes) const;
   /// The bytes of the storage from the first that it shows to the last.

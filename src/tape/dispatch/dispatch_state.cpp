@@ -5,7 +5,9 @@
 namespace gradrecomp::tape {
 
 DispatchState::DispatchState(const NumericMode& mode)
-    : keys_(c10::impl::tls_local_dispatch_key_set()), mode_(mode) {
+    : keys_(c10::impl::tls_local_dispatch_key_set()),
+      wants_gradients_(c10::GradMode::is_enabled()),
+      mode_(mode) {
   const auto casting = c10::autocast_dispatch_keyset - keys_.excluded_;
   if (casting.empty()) return;
   for (const auto device : at::autocast::_AUTOCAST_SUPPORTED_DEVICES) {
@@ -16,10 +18,12 @@ DispatchState::DispatchState(const NumericMode& mode)
 
 bool DispatchState::operator==(const DispatchState& other) const {
   return keys_.included_ == other.keys_.included_ && keys_.excluded_ == other.keys_.excluded_ &&
-         casts_ == other.casts_ && mode_ == other.mode_;
+         casts_ == other.casts_ && wants_gradients_ == other.wants_gradients_ &&
+         mode_ == other.mode_;
 }
 
-DispatchScope::DispatchScope(const DispatchState& state) : keys_(state.keys_) {
+DispatchScope::DispatchScope(const DispatchState& state)
+    : keys_(state.keys_), gradients_(state.wants_gradients_) {
   for (const auto& [device, type] : state.casts_) {
     casts_before_.emplace_back(device, at::autocast::get_autocast_dtype(device));
     at::autocast::set_autocast_dtype(device, type);

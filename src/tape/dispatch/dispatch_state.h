@@ -1,6 +1,7 @@
 #pragma once
 
 #include <c10/core/DeviceType.h>
+#include <c10/core/GradMode.h>
 #include <c10/core/ScalarType.h>
 #include <c10/core/impl/LocalDispatchKeySet.h>
 #include <c10/util/SmallVector.h>
@@ -13,8 +14,9 @@
 namespace gradrecomp::tape {
 
 /// How a thread dispatches operators: its keys, autocast's included, what autocast casts to where
-/// it is on, as a kernel may call operators that autocast takes care of, and what kernels are told
-/// about precision.
+/// it is on, as a kernel may call operators that autocast takes care of, whether gradients are
+/// wanted, by which some kernels choose (mkldnn_rnn_layer), and what kernels are told about
+/// precision.
 class DispatchState {
  public:
   /// Of this thread, now, where that is `mode`.
@@ -27,6 +29,7 @@ class DispatchState {
   friend class DispatchScope;
   c10::impl::LocalDispatchKeySet keys_;
   c10::SmallVector<std::pair<c10::DeviceType, c10::ScalarType>, 2> casts_;
+  bool wants_gradients_;
   NumericMode mode_;
 };
 
@@ -40,6 +43,7 @@ class DispatchScope {
 
  private:
   c10::impl::ForceDispatchKeyGuard keys_;
+  c10::AutoGradMode gradients_;
   decltype(DispatchState::casts_) casts_before_;
 };
 

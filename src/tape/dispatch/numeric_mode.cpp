@@ -175,7 +175,10 @@ void change(const NumericMode& from, const NumericMode& to) {
   if (from.flushes_denormals != to.flushes_denormals) {
     at::Context::setFlushDenormal(to.flushes_denormals);
   }
-  if (from.num_threads != to.num_threads) at::set_num_threads(to.num_threads);
+  // Where several threads work already, kernels use one each, whatever is set.
+  if (from.num_threads != to.num_threads && !at::in_parallel_region()) {
+    at::set_num_threads(to.num_threads);
+  }
   if (from.default_dtype != to.default_dtype) {
     c10::set_default_dtype(c10::scalarTypeToTypeMeta(to.default_dtype));
   }
@@ -202,7 +205,7 @@ NumericMode NumericMode::present() {
       .bf16_reduction = static_cast<std::uint8_t>(context.allowBF16ReductionCuBLAS()),
       .default_dtype = c10::get_default_dtype_as_scalartype(),
       .cudnn_benchmark_limit = context.benchmarkLimitCuDNN(),
-      .num_threads = at::get_num_threads(),
+      .num_threads = at::in_parallel_region() ? 1 : at::get_num_threads(),
   };
   for (std::size_t i = 0; i < kKeys.size(); ++i) mode.precisions[i] = precision_of(i);
   mode.matmul_precision = tape::matmul_precision(mode.precisions);

@@ -35,10 +35,10 @@ constexpr std::array<std::string_view, 7> kUninitialized = {
     "aten::empty_permuted", "aten::new_empty_strided", "aten::empty_quantized"};
 
 // These write all of their target and do not read it. What writes some of it goes on from the rest.
-constexpr std::array<std::string_view, 12> kFills = {
-    "aten::copy_",   "aten::fill_",       "aten::zero_",      "aten::bernoulli_",
-    "aten::normal_", "aten::uniform_",    "aten::random_",    "aten::exponential_",
-    "aten::cauchy_", "aten::log_normal_", "aten::geometric_", "aten::rrelu_with_noise"};
+constexpr std::array<std::string_view, 11> kFills = {
+    "aten::copy_",   "aten::fill_",       "aten::zero_",     "aten::bernoulli_",
+    "aten::normal_", "aten::uniform_",    "aten::random_",   "aten::exponential_",
+    "aten::cauchy_", "aten::log_normal_", "aten::geometric_"};
 
 // These give a tensor another storage or a storage another size.
 constexpr std::array<std::string_view, 4> kStorageChanging = {"aten::set_", "aten::resize_",
@@ -145,7 +145,9 @@ std::unique_ptr<const OpTraits> read_traits(const c10::OperatorHandle& op) {
   traits->fickle = fickle_kind(name);
   traits->factory = is_factory(schema);
   traits->uninitialized = contains(kUninitialized, name);
-  traits->fills = (any_write && writes_only_out) || contains(kFills, name);
+  // What an empty-like op is to write onto it leaves as it is.
+  traits->fills =
+      (any_write && writes_only_out && !traits->uninitialized) || contains(kFills, name);
   traits->foreign = !name.starts_with("aten::");
   traits->bumps = !traits->foreign || op.hasKernelForDispatchKey(c10::DispatchKey::ADInplaceOrView);
   traits->bumps = traits->bumps && name != kWorkspaceWriter;

@@ -66,13 +66,16 @@ void Handle::share_version(const at::Tensor& unpacked) const {
 }
 
 // Autograd saves a node's own result as memory, and anything else as the tensor itself. Where that
-// has been given other memory since (by set_data() and the like), plain training goes on with that.
+// has been given other memory since (by set_data() and the like), or another part of the same,
+// plain training goes on with that.
 at::Tensor Handle::present_original() const {
   const auto impl = original_.lock();
   if (!impl) return {};
   const at::Tensor tensor(impl);
   if (!is_plain(tensor)) return {};
-  if (tensor.storage().unsafeGetStorageImpl() == memory_._unsafe_get_target()) return {};
+  const bool has_same_memory =
+      tensor.storage().unsafeGetStorageImpl() == memory_._unsafe_get_target();
+  if (has_same_memory && geometry_.shows_same(Geometry(tensor))) return {};
   const auto node = torch::autograd::get_current_node();
   const bool is_own_result = node != nullptr && tensor.grad_fn() == node;
   return is_own_result ? at::Tensor() : Geometry(tensor).over(tensor.storage());

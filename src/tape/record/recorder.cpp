@@ -12,6 +12,8 @@
 #include <cstring>
 #include <set>
 
+#include "tape/aten/below_recording.h"
+#include "tape/aten/bytes.h"
 #include "tape/aten/capture.h"
 #include "tape/aten/intercepted_key.h"
 #include "tape/aten/lent_memory.h"
@@ -105,6 +107,11 @@ bool agree_so_far(const RecordingPlan& one, const RecordingPlan& other, const Ta
     if (is_read_blindly || one.verdict_on(id) != other.verdict_on(id)) return false;
   }
   return !one.offloads && !other.offloads;
+}
+
+at::Tensor bytes_below_recording(const c10::Storage& storage) {
+  const BelowRecording below;
+  return as_bytes(storage);
 }
 
 c10::DispatchKeySet keys_below(const at::Tensor& tensor) {
@@ -268,7 +275,30 @@ void Recorder::look_for_unseen_writes(const OpTraits& traits, const torch::jit::
     for_each_tensor(stack[first + i], [&](const at::Tensor& tensor, std::int32_t) {
       look_for_unseen_write(tensor, writes || traits.reads_beyond,
                             is_declared && traits.bumps_before);
+      if (is_declared) look_for_aliases(tensor);
     });
+  }
+}
+
+// A program may write to what the region made through a tensor of its own over the same memory
+// (from_blob(h.data_ptr()), DLPack): an operator's write, but not to any storage that is known
+// here.
+void Recorder::look_for_aliases(const at::Tensor& written) {
+  if (!written.has_storage() || written.storage().nbytes() == 0) return;
+  const auto& lent = *written.storage().unsafeGetStorageImpl();
+  if (!is_lent(lent)) return;
+  const auto overlaps = [&](const c10::StorageImpl& other) {
+    const auto* begin = static_cast<const char*>(lent.data());
+    const auto* other_begin = static_cast<const char*>(other.data());
+    return &other != &lent && begin < other_begin + other.nbytes() &&
+           other_begin < begin + lent.nbytes();
+  };
+  for (ValueId id = 0; id < static_cast<ValueId>(tape_->values().size()); ++id) {
+    const Value& value = tape_->values()[id];
+    const auto storage = value.overwritten_by < 0 ? value.owner.lock() : nullptr;
+    if (!storage || !overlaps(*storage)) continue;
+    tape_->lose(id);
+    record_unseen_write(bytes_below_recording(c10::Storage(storage)));
   }
 }
 

@@ -84,6 +84,7 @@ class Recorder {
                    torch::jit::Stack* stack);
   void look_for_unseen_writes(const OpTraits& traits, const torch::jit::Stack& stack);
   void look_for_unseen_write(const at::Tensor& tensor, bool whole, bool bumped);
+  void look_for_aliases(const at::Tensor& written);
   void trust_as_it_is(const at::Tensor& tensor, ValueId value);
   void record_unseen_write(const at::Tensor& tensor);
   [[nodiscard]] std::vector<ValueId> values_to_grow(const OpTraits& traits,

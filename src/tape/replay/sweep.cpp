@@ -1,7 +1,6 @@
 #include "tape/replay/sweep.h"
 
 #include <ATen/ATen.h>
-#include <c10/core/GradMode.h>
 
 #include <algorithm>
 
@@ -299,8 +298,6 @@ void Sweep::call(Op& op, Stack& stack) {
 
 void Sweep::run_call(Op& op, Stack& stack) {
   const DispatchScope dispatch_scope(*op.dispatch_state);
-  // Backward runs with grad mode off, and some kernels choose by it (mkldnn_rnn_layer).
-  const c10::AutoGradMode grad_mode(true);
   const StreamScope stream(op.stream);
   std::optional<RngRestore> rng;
   if (op.rng) rng.emplace(*op.rng);

@@ -1,0 +1,75 @@
+// Conformance H1, H3: one memory under several tensors, and tensors that come to show another part
+// of theirs.
+#include <gtest/gtest.h>
+#include <torch/torch.h>
+
+#include "support/modes.h"
+
+namespace gradrecomp::test {
+namespace {
+
+constexpr int kNumSteps = 4;
+
+at::Tensor gradient_of(const at::Tensor& weight) {
+  return std::exchange(weight.mutable_grad(), at::Tensor());
+}
+
+/// Steps in which `shown` comes to show what `changed` does, of the same memory, before backward.
+HostileProgram steps_that_show(const std::function<at::Tensor(const at::Tensor& flat)>& first,
+                               const std::function<at::Tensor(const at::Tensor& flat)>& changed) {
+  return [=](const RunPart& run) {
+    const auto flat = torch::randn({2 * 64});
+    const auto weight = (torch::randn({8, 8}) * 0.3).requires_grad_();
+    Tensors all;
+    for (int step = 0; step < kNumSteps; ++step) {
+      auto shown = torch::empty({0});
+      shown.set_data(first(flat));
+      const auto x = torch::randn({8, 8});
+      const auto y = run([&] { return x.mm(weight).tanh().mm(shown).sum(); });
+      shown.set_data(changed(flat));
+      y.backward();
+      all.push_back(gradient_of(weight));
+    }
+    return all;
+  };
+}
+
+at::Tensor slot(const at::Tensor& flat, std::int64_t i) {
+  return flat.narrow(0, 64 * i, 64).view({8, 8});
+}
+
+// A parameter in a flat buffer, a batch in a ring of them.
+TEST(AliasedMemory, H3SetDataToAnotherPartOfTheSameIsWhatBackwardSees) {
+  expect_same_in_every_mode(steps_that_show([](const at::Tensor& flat) { return slot(flat, 0); },
+                                            [](const at::Tensor& flat) { return slot(flat, 1); }));
+}
+
+TEST(AliasedMemory, H3SetDataToTheTransposeIsWhatBackwardSees) {
+  expect_same_in_every_mode(
+      steps_that_show([](const at::Tensor& flat) { return slot(flat, 0); },
+                      [](const at::Tensor& flat) { return slot(flat, 0).t(); }));
+}
+
+// Through a tensor of the program's own over the memory of what the region made.
+TEST(AliasedMemory, H1AnOperatorThatWritesThroughABorrowedTensorIsSeen) {
+  expect_same_in_every_mode([](const RunPart& run) {
+    const auto weight = (torch::randn({8, 8}) * 0.3).requires_grad_();
+    Tensors all;
+    for (int step = 0; step < kNumSteps; ++step) {
+      const auto x = torch::randn({4, 8});
+      const auto y = run([&] {
+        auto h = x.mm(weight).exp();
+        torch::from_blob(h.data_ptr(), {4, 8}).mul_(2 + step);
+        const auto u = (h + 1).exp();
+        h.reset();
+        return (u * u).sum();
+      });
+      y.backward();
+      all.push_back(gradient_of(weight));
+    }
+    return all;
+  });
+}
+
+}  // namespace
+}  // namespace gradrecomp::test
