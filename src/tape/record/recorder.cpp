@@ -293,7 +293,8 @@ void Recorder::look_for_aliases(const at::Tensor& written) {
     return &other != &lent && begin < other_begin + other.nbytes() &&
            other_begin < begin + lent.nbytes();
   };
-  for (ValueId id = 0; id < static_cast<ValueId>(tape_->values().size()); ++id) {
+  const auto num_before = static_cast<ValueId>(tape_->values().size());  // each write adds one
+  for (ValueId id = 0; id < num_before; ++id) {
     const Value& value = tape_->values()[id];
     const auto storage = value.overwritten_by < 0 ? value.owner.lock() : nullptr;
     if (!storage || !overlaps(*storage)) continue;
