@@ -29,7 +29,7 @@ TEST(Program, RefusesBadInputWithStatus2) {
   expect_refused("bench --device tpu", "--device is tpu, but must be one of cpu, cuda.");
   expect_refused("bench --autocast float32", "--autocast is float32, but must be one of bfloat16");
   expect_refused("bench --offload maybe", "--offload is maybe, but must be one of on, off.");
-  expect_refused("bench --channels-last=3", "--channels-last");
+  expect_refused("bench --channels-last=3", "channels-last was given a disallowed flag override");
   expect_refused("bench --threads 0", "--threads is 0, but must be a whole number from 1 to 1024.");
   expect_refused("bench --max-overhead 2x", "--max-overhead is 2x, but must be a finite number");
   expect_refused("bench --compare every-0,plain", "arm of --compare is every-0, but must be plain");
