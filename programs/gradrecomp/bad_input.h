@@ -1,20 +1,24 @@
 #pragma once
 
+#include <fmt/format.h>
+
 #include <stdexcept>
 #include <string_view>
 
 namespace gradrecomp::program {
 
 /// What only the user can correct. The program prints it and exits with status 2.
-class BadInput : public std::runtime_error {
+class BadInput : public std::invalid_argument {
  public:
-  using std::runtime_error::runtime_error;
+  using std::invalid_argument::invalid_argument;
 };
 
-/// Throws BadInput saying `<where>: <name> is <value>, but must be <requirement>`.
+/// Throws BadInput saying `<name> is <value>, but must be <requirement>`.
 ///
-/// `requirement` ends with a sentence that says what to do.
-[[noreturn]] void reject(std::string_view where, std::string_view name, std::string_view value,
-                         std::string_view requirement);
+/// `name` is what the user wrote, such as an option. `requirement` ends with a full stop.
+[[noreturn]] inline void reject(std::string_view name, std::string_view value,
+                                std::string_view requirement) {
+  throw BadInput(fmt::format("{} is {}, but must be {}", name, value, requirement));
+}
 
 }  // namespace gradrecomp::program

@@ -19,6 +19,19 @@ std::string difference(std::int64_t measured, std::int64_t predicted) {
   return fmt::format("{:+.2f}%", 100 * (share(predicted, measured) - 1));
 }
 
+std::string_view to_string(plan::CostModel cost) {
+  return cost == plan::CostModel::flops ? "flops" : "seconds";
+}
+
+double predicted_overhead(const plan::Plan& plan, plan::CostModel cost) {
+  return cost == plan::CostModel::flops ? plan.predicted_overhead_flops
+                                        : plan.predicted_overhead_seconds;
+}
+
+double predicted_share(const plan::Plan& plan) {
+  return share(plan.predicted_peak_bytes, plan.predicted_plain_peak_bytes);
+}
+
 std::string proven_peak(const plan::Plan& plan, std::int64_t plain_peak_bytes) {
   if (plan.proven_peak_bytes == 0) return "";
   return percent(share(plan.proven_peak_bytes, plain_peak_bytes));

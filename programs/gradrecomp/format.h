@@ -2,6 +2,7 @@
 
 #include <cstdint>
 #include <string>
+#include <string_view>
 
 #include "gradrecomp/plan/plan.h"
 
@@ -18,6 +19,15 @@ std::string percent(double ratio);
 
 /// What `predicted` is above `measured` as "+0.52%", and "exact" where they are equal.
 std::string difference(std::int64_t measured, std::int64_t predicted);
+
+/// "seconds" or "flops".
+std::string_view to_string(plan::CostModel cost);
+
+/// The overhead of `plan` that a budget in `cost` speaks of.
+double predicted_overhead(const plan::Plan& plan, plan::CostModel cost);
+
+/// The peak of `plan` as a share of the plain step's.
+double predicted_share(const plan::Plan& plan);
 
 /// The peak that no plan undercuts at the overhead of `plan`, as a share of plain; "" if unproven.
 std::string proven_peak(const plan::Plan& plan, std::int64_t plain_peak_bytes);

@@ -7,14 +7,11 @@
 
 namespace gradrecomp::program {
 
-Progress::Progress() : on_terminal_(isatty(STDERR_FILENO) == 1) {}
-
-Progress::~Progress() { clear(); }
-
-void Progress::show(std::string_view line) {
-  if (on_terminal_) fmt::print(stderr, "\r\033[K{}", line);
+void show_progress(std::string_view line) {
+  static const bool on_terminal = isatty(STDERR_FILENO) == 1;
+  if (on_terminal) fmt::print(stderr, "\r\033[K{}", line);
 }
 
-void Progress::clear() { show(""); }
+void clear_progress() { show_progress(""); }
 
 }  // namespace gradrecomp::program

@@ -4,19 +4,10 @@
 
 namespace gradrecomp::program {
 
-/// One line on a terminal's standard error that says what runs now; silent in a pipe or a file.
-class Progress {
- public:
-  Progress();
-  ~Progress();
-  Progress(const Progress&) = delete;
-  Progress& operator=(const Progress&) = delete;
+/// Shows what runs now in one line on a terminal's standard error; silent in a pipe or a file.
+void show_progress(std::string_view line);
 
-  void show(std::string_view line);
-  void clear();
-
- private:
-  bool on_terminal_;
-};
+/// Removes that line, for what is printed next.
+void clear_progress();
 
 }  // namespace gradrecomp::program

@@ -2,7 +2,7 @@
 
 #include <gtest/gtest.h>
 
-#include "report/batch_report.h"
+#include "report/reports.h"
 
 namespace gradrecomp::program {
 namespace {

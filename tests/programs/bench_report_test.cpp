@@ -1,9 +1,9 @@
-#include "report/bench_report.h"
-
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
 #include <nlohmann/json.hpp>
+
+#include "report/reports.h"
 
 namespace gradrecomp::program {
 namespace {
@@ -40,6 +40,12 @@ TEST(BenchReport, WherePlainItselfDiffersThatIsSaidInsteadOfNo) {
   EXPECT_EQ(json[0]["equal"], "plain itself differs");
   EXPECT_EQ(json[1]["equal"], "plain itself differs");
   EXPECT_EQ(json[1]["bitwise_equal"], false);
+}
+
+TEST(BenchReport, AnArmThatEqualsTheFirstPlainStepDoesSoWhateverOthersDo) {
+  auto results = differing(false);
+  results[1].bitwise_equal = true;
+  EXPECT_EQ(equality(results[1], results[0]), "yes");
 }
 
 }  // namespace

@@ -1,7 +1,8 @@
-#include "workload/determinism.h"
 
 #include <gtest/gtest.h>
 #include <torch/torch.h>
+
+#include "workload/device.h"
 
 namespace gradrecomp::program {
 namespace {

@@ -45,23 +45,20 @@ TEST(Digits, NameTheLineThatIsMalformed) {
 
 TEST(Digits, RefuseFilesThatAreMissingEmptyOrBroken) {
   expect_bad_input([] { read_digits("no/such/file.csv"); },
-                   "file is no/such/file.csv, but must be readable");
-  expect_malformed("", "but must be at least one line");
+                   "--data is no/such/file.csv, but must be readable");
+  expect_malformed("", "but must be a file of at least one line");
   expect_malformed("\x1f\x8b\x08\x01 broken", "but must be an intact CSV file");
 }
 
 TEST(Digits, ThatDoNotEndAreRefused) {
-  expect_bad_input([] { read_digits("/dev/zero"); }, "line 1 of /dev/zero is \"\", but must be");
+  expect_bad_input([] { read_digits("/dev/zero"); },
+                   "--data is /dev/zero, but must be one that ends within 64 MiB");
 }
 
 TEST(Digits, BecomeNormalisedImages) {
   const auto images = digit_images(torch::full({2, 8, 8}, 16.0F), 40);
   EXPECT_EQ(images.sizes(), (std::vector<std::int64_t>{2, 3, 40, 40}));
   EXPECT_TRUE(images.allclose(torch::ones_like(images)));
-}
-
-TEST(Digits, RowsGoRound) {
-  EXPECT_TRUE(wrapped_rows(3, 4, 5).equal(torch::tensor({3, 4, 0, 1}, torch::kLong)));
 }
 
 }  // namespace

@@ -1,6 +1,6 @@
-#include "report/front_picture.h"
-
 #include <gtest/gtest.h>
+
+#include "report/reports.h"
 
 namespace gradrecomp::program {
 namespace {

@@ -7,6 +7,7 @@
 #include <nlohmann/json.hpp>
 #include <string>
 
+#include "gradrecomp/version.h"
 #include "programs/run_program.h"
 #include "programs/temporary_file.h"
 #include "support/temporary_folder.h"
@@ -15,25 +16,35 @@ namespace gradrecomp::program {
 namespace {
 
 TEST(Program, RefusesBadInputWithStatus2) {
-  expect_refused("", "A subcommand is required");
+  expect_refused("", "gradrecomp: A subcommand is required");
+  expect_refused("measure", "is measure, but must be one of batch, bench, plan, train");
   expect_refused("bench --nonsense", "--nonsense");
   expect_refused("bench --model vgg16", "must be one of resnet18, ");
-  expect_refused("bench --batch 0", "--batch: value is 0, but must be a whole number");
-  expect_refused("bench --batch x", "--batch: value is x, but must be a whole number");
-  expect_refused("bench --image-size 8", "must be at least 32 pixels");
-  expect_refused("bench --data no/such/file", "file is no/such/file, but must be readable");
+  expect_refused("bench --batch 0",
+                 "gradrecomp: --batch is 0, but must be a whole number from 1 to 1048576.\n");
+  expect_refused("bench --batch x", "--batch is x, but must be a whole number");
+  expect_refused("bench --image-size 8", "--image-size is 8, but must be a whole number from 32");
+  expect_refused("bench --sequence 513",
+                 "--sequence is 513, but must be a whole number from 1 to 512");
+  expect_refused("bench --device tpu", "--device is tpu, but must be one of cpu, cuda.");
+  expect_refused("bench --autocast float32", "--autocast is float32, but must be one of bfloat16");
+  expect_refused("bench --offload maybe", "--offload is maybe, but must be one of on, off.");
+  expect_refused("bench --channels-last=3", "channels-last was given a disallowed flag override");
+  expect_refused("bench --threads 0", "--threads is 0, but must be a whole number from 1 to 1024.");
+  expect_refused("bench --max-overhead 2x", "--max-overhead is 2x, but must be a finite number");
+  expect_refused("bench --compare every-0,plain", "arm of --compare is every-0, but must be plain");
+  expect_refused("bench --data no/such/file", "--data is no/such/file, but must be readable");
   expect_refused("bench --json no/such/folder/x.json", "but must be writable");
   expect_refused("bench --max-overhead 0.1 --policy sqrt", "--max-overhead excludes --policy");
-  expect_refused("bench --policy every-0", "--policy: arm is every-0");
+  expect_refused("bench --policy every-0", "--policy is every-0, but must be a fixed policy");
   expect_refused("bench --memory-cap 1GiB",
-                 "--memory-cap: device is cpu, but must be one with memory");
-  expect_refused("train --steps 1", "--steps: value is 1");
+                 "--device is cpu, but must be one with memory of its own for --memory-cap");
+  expect_refused("train --steps 1", "--steps is 1");
   expect_refused("bench --brief --full", "--brief excludes --full");
-  expect_refused("bench --cost watts", "--cost: value is watts, but must be one of seconds, flops");
+  expect_refused("bench --cost watts", "--cost is watts, but must be one of seconds, flops");
   for (const std::string rate : {"nan", "-1", "inf", "x"}) {
-    expect_refused(
-        "train --learning-rate " + rate,
-        "--learning-rate: value is " + rate + ", but must be a finite number of at least 0");
+    expect_refused("train --learning-rate " + rate,
+                   "--learning-rate is " + rate + ", but must be a finite number of at least 0");
   }
 }
 
@@ -45,8 +56,8 @@ TEST(Program, RefusesBadInputToPlanWithStatus2) {
   expect_refused(graph + " --substitutes off", "excludes --graph");
   expect_refused("plan --graph no/such/file", "file is no/such/file, but must be readable");
   expect_refused("plan --model vgg16", "must be one of resnet18, ");
-  expect_refused("plan --compare 5%", "--compare: arm is 5%, but must be a fixed policy");
-  expect_refused("plan --compare all", "--compare: arm is all");
+  expect_refused("plan --compare 5%", "--compare is 5%, but must be a fixed policy");
+  expect_refused("plan --compare all", "--compare is all");
   expect_refused("plan --max-peak 1GiB --policy sqrt", "--max-peak excludes --policy");
   for (const std::string option : {"--out", "--front", "--svg", "--save-graph"}) {
     expect_refused("plan " + option + " no/such/folder/x",
@@ -57,22 +68,30 @@ TEST(Program, RefusesBadInputToPlanWithStatus2) {
 TEST(Program, RefusesBadInputToBatchWithStatus2) {
   const std::string batch = "batch --model resnet18 --max-peak 32MiB ";
   expect_refused("batch --model resnet18", "--max-peak is required");
-  expect_refused("batch --max-peak 5MB", "--max-peak: value is 5MB");
+  expect_refused("batch --max-peak 5XB", "--max-peak is 5XB");
   for (const std::string batches : {"4,2", "2,2"}) {
     expect_refused(batch + "--batches " + batches,
-                   "--batches: value is " + batches + ", but must be two batch sizes that rise");
+                   "--batches is " + batches + ", but must be two batch sizes that rise");
   }
-  for (const std::string batches : {"2", "2,", "x,4", "0,4", "2,4,8", "2,70000"}) {
-    expect_refused(batch + "--batches " + batches, "--batches: value is ");
+  for (const std::string batches : {"2", "2,", "x,4", "0,4", "2,4,8", "2,70000", "2,4x"}) {
+    expect_refused(batch + "--batches " + batches, "--batches is " + batches + ", but must be two");
   }
-  expect_refused(batch + "--batches 2",
-                 "--batches: value is 2, but must be two batch sizes that rise, from 1 to 65536");
   expect_refused(batch + "--samples-per-second 0", "but must be a finite number above 0");
-  expect_refused(batch + "--max-overhead -1", "--max-overhead: value is -1");
-  expect_refused(batch + "--steps 0", "--steps: value is 0");
+  expect_refused(batch + "--max-overhead -1", "--max-overhead is -1");
+  expect_refused(batch + "--steps 0", "--steps is 0");
   expect_refused(batch + "--json no/such/folder/x", "but must be writable");
   expect_refused(batch + "--batch 4", "--batch");
-  expect_refused(batch + "--image-size 8", "must be at least 32 pixels");
+  expect_refused(batch + "--image-size 8", "must be a whole number from 32");
+}
+
+TEST(Program, SaysItsVersionAndItsDefaults) {
+  EXPECT_EQ(run_program("--version").text, "gradrecomp " GRADRECOMP_VERSION "\n");
+  const Outcome help = run_program("bench --help");
+  EXPECT_EQ(help.status, 0);
+  for (const auto* part : {"--batch INT=4", "--cost seconds|flops=seconds", "--offload on|off=off",
+                           "--device TEXT=cpu", "--grads TEXT=preallocated"}) {
+    EXPECT_NE(help.text.find(part), std::string::npos) << part << " in " << help.text;
+  }
 }
 
 constexpr const char* kBatch =
@@ -115,7 +134,7 @@ TEST(Program, NamesTheMalformedLine) {
 }
 
 TEST(Program, TakesTheLastValueGiven) {
-  expect_refused("bench --batch 4 --batch 0", "--batch: value is 0");
+  expect_refused("bench --batch 4 --batch 0", "--batch is 0");
 }
 
 TEST(Program, MeasuresWhatItPredictsInEveryArm) {
@@ -227,9 +246,9 @@ TEST(Program, RefusesAPlanMadeForAnotherModel) {
   ASSERT_EQ(planned.status, 0) << planned.text;
   const std::string other =
       " --model resnet18 --image-size 64 --batch 2 --threads 1 --plan " + plan;
-  expect_refused("bench" + other, "--plan: signature is 0x");
+  expect_refused("bench" + other, "The signature of --plan is 0x");
   expect_refused("bench" + other, "that of resnet18, batch 2, image 64 x 64");
-  expect_refused("train" + other, "--plan: signature is 0x");
+  expect_refused("train" + other, "The signature of --plan is 0x");
   expect_refused("bench --policy sqrt --plan " + plan, "--policy excludes --plan");
   expect_refused("bench --plan no/such/file", "load_plan: file is no/such/file");
 }

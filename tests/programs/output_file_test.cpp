@@ -39,12 +39,12 @@ TEST(OutputFile, IsNoOtherOutputAndNoInput) {
       [&] {
         check_outputs({{"--out", path}, {"--front", same}});
       },
-      "--front: file is " + same + ", but must be another than that of --out");
+      "--front is " + same + ", but must be another file than that of --out");
   expect_bad_input(
       [&] {
         check_outputs({{"--out", path}}, {{"--graph", same}});
       },
-      "--out: file is " + path + ", but must be another than that of --graph");
+      "--out is " + path + ", but must be another file than that of --graph");
   check_outputs({{"--out", "/dev/null"}, {"--front", "/dev/null"}});
 }
 

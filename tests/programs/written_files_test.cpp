@@ -49,7 +49,7 @@ TEST(WrittenFiles, AreNotOpenedBeforeAllInputIsValid) {
   const auto path = (folder / "file").string();
   std::ofstream(path) << "old";
   expect_refused("bench --data no/such/file --json " + path, "but must be readable");
-  expect_refused("bench --image-size 8 --json " + path, "at least 32 pixels");
+  expect_refused("bench --image-size 8 --json " + path, "a whole number from 32 to 16384");
   expect_refused("plan --graph no/such/file --out " + path, "but must be readable");
   EXPECT_EQ(content(path), "old");
 }
@@ -58,8 +58,9 @@ TEST(WrittenFiles, AreEachInAPlaceOfTheirOwn) {
   const testing::TemporaryFolder folder;
   const auto path = (folder / "file").string();
   expect_refused(kPlan + std::string("--out ") + path + " --svg " + path,
-                 "--svg: file is " + path + ", but must be another than that of --out. Pass two");
-  expect_refused(kPlan + std::string("--out ") + GRADRECOMP_GRAPH, "another than that of --graph");
+                 "--svg is " + path + ", but must be another file than that of --out. Pass two");
+  expect_refused(kPlan + std::string("--out ") + GRADRECOMP_GRAPH,
+                 "another file than that of --graph");
   EXPECT_EQ(folder.num_files(), 0);
 }
 

@@ -1,64 +1,64 @@
 #include "commands/arguments.h"
 
 #include <ATen/Parallel.h>
+#include <fmt/format.h>
+#include <fmt/ranges.h>
 
+#include <map>
 #include <memory>
-#include <string>
 
-#include "bad_input.h"
 #include "gradrecomp/plan/plan_file.h"
 #include "input/validators.h"
-#include "measure/arm.h"
+#include "workload/model_catalog.h"
 
 namespace gradrecomp::program {
 namespace {
 
-std::string fixed_policy(const std::string& text) {
-  auto arm = parse_arm("--policy", text, plan::CostModel::seconds);
-  if (arm.options.policy.empty()) {
-    reject("--policy", "name", text,
-           "a fixed policy, such as every-2 or sqrt. For a budget pass --max-overhead.");
-  }
-  return arm.options.policy;
-}
-
 void add_switch(CLI::App& command, const std::string& name, bool& is_on, const std::string& help) {
-  command
-      .add_option_function<std::string>(
-          name, [&is_on](const std::string& text) { is_on = text == "on"; }, help)
-      ->transform(one_of({"on", "off"}));
+  command.add_option(name, is_on, help)
+      ->check(one_of({"on", "off"}))
+      ->type_name("on|off")
+      ->default_str(is_on ? "on" : "off");
 }
 
 }  // namespace
 
 void add_model_arguments(CLI::App& command, WorkloadOptions& options) {
-  constexpr std::int64_t kLargestImage = 1 << 14;
   auto& o = options;
-  command.add_option("--model", o.model, "One of " + model_names())
-      ->check([](const std::string& text) { return find_model(text), std::string(); });
+  command.add_option("--model", o.model, fmt::format("One of {}", fmt::join(model_names(), ", ")))
+      ->check(one_of(model_names()));
   command.add_option("--image-size", o.image_size, "Pixels a side, for ResNet and ViT (224)")
-      ->transform(whole_number({1, kLargestImage}));
+      ->check(whole_number(32, 1 << 14));
   command.add_option("--sequence", o.sequence, "Tokens a text, for BERT (128)")
-      ->transform(whole_number());
+      ->check(whole_number(1, 512));
   command.add_option("--layers", o.layers, "Encoder layers, for BERT and ViT (all)")
-      ->transform(whole_number());
-  command.add_option("--device", o.device, "cpu or cuda (cpu)");
-  command.add_option("--dtype", o.dtype, "float32, bfloat16 or, on cuda, float16 (float32)");
-  command.add_option(
-      "--autocast", o.autocast,
-      "bfloat16 or float16: mixed precision, in float16 with scaled gradients (none)");
+      ->check(whole_number(1, 24));
+  command.add_option("--device", o.device, "cpu or cuda")->check(one_of({"cpu", "cuda"}));
+  command.add_option("--dtype", o.dtype, "float32, bfloat16 or, on cuda, float16")
+      ->check(one_of({"float32", "bfloat16", "float16"}));
+  command
+      .add_option("--autocast", o.autocast,
+                  "bfloat16 or float16: mixed precision, in float16 with scaled gradients (none)")
+      ->check(one_of({"bfloat16", "float16"}));
   command.add_flag("--channels-last", o.channels_last, "Images and their weights in NHWC");
   command.add_option("--data", o.data,
                      "Digits as CSV (.gz) for images, any file for BERT; random input without it");
-  command.add_option("--seed", o.seed, "Of weights, random input and dropout (0)")
-      ->transform(whole_number({.least = 0}));
+  command.add_option("--seed", o.seed, "Of weights, random input and dropout")
+      ->check(whole_number(0, std::int64_t{1} << 62));
+  command.add_option("--grads", o.gradients, "preallocated, or none: counted as activations")
+      ->check(one_of({"preallocated", "none"}));
+  command
+      .add_option_function<int>(
+          "--threads", [](int count) { at::set_num_threads(count); },
+          "CPU threads (LibTorch's choice)")
+      ->check(whole_number(1, 1024));
 }
 
 void add_workload_arguments(CLI::App& command, WorkloadOptions& options) {
   constexpr std::int64_t kLargestBatch = 1 << 20;
   add_model_arguments(command, options);
-  command.add_option("--batch", options.batch, "Images or texts a step (4)")
-      ->transform(whole_number({1, kLargestBatch}));
+  command.add_option("--batch", options.batch, "Images or texts a step")
+      ->check(whole_number(1, kLargestBatch));
 }
 
 void add_budget_arguments(CLI::App& command, Options& options) {
@@ -67,16 +67,15 @@ void add_budget_arguments(CLI::App& command, Options& options) {
                                       "Extra cost as a ratio to the plain step (0.05)");
   auto* peak = command.add_option("--max-peak", o.max_peak_bytes,
                                   "Activation bytes instead: 512MiB, 2GiB, ...");
-  auto* policy = command.add_option_function<std::string>(
-      "--policy", [&o](const std::string& text) { o.policy = fixed_policy(text); },
-      "A fixed policy instead: every-2, sqrt, keep-all, ...");
-  overhead->transform(ratio())->excludes(peak)->excludes(policy);
+  auto* policy = command.add_option("--policy", o.policy,
+                                    "A fixed policy instead: every-2, sqrt, keep-all, ...");
+  overhead->check(nonnegative())->excludes(peak)->excludes(policy);
   peak->transform(byte_size())->excludes(policy);
+  policy->transform(fixed_policy());
   add_cost_argument(command, o.cost);
   add_switch(command, "--substitutes", o.substitutes,
-             "on or off: replay normalisations from their kept statistics (on)");
-  add_switch(command, "--offload", o.offload,
-             "on or off: kept activations may go to host memory and back (off)");
+             "Replay normalisations from their kept statistics");
+  add_switch(command, "--offload", o.offload, "Kept activations may go to host memory and back");
 }
 
 void add_plan_argument(CLI::App& command, Options& options) {
@@ -92,34 +91,22 @@ void add_plan_argument(CLI::App& command, Options& options) {
 }
 
 void add_cost_argument(CLI::App& command, plan::CostModel& cost) {
-  command
-      .add_option_function<std::string>(
-          "--cost",
-          [&cost](const std::string& text) {
-            cost = text == "flops" ? plan::CostModel::flops : plan::CostModel::seconds;
-          },
-          "What overhead counts: seconds or flops (seconds)")
-      ->transform(one_of({"seconds", "flops"}));
+  const std::map<std::string, plan::CostModel> costs{{"seconds", plan::CostModel::seconds},
+                                                     {"flops", plan::CostModel::flops}};
+  command.add_option("--cost", cost, "What overhead counts")
+      ->transform(must_be("one of seconds, flops", CLI::CheckedTransformer(costs)))
+      ->type_name("seconds|flops")
+      ->default_str("seconds");
 }
 
-void add_gradients_argument(CLI::App& command, Gradients& gradients) {
-  command
-      .add_option_function<std::string>(
-          "--grads",
-          [&gradients](const std::string& text) {
-            gradients = text == "none" ? Gradients::none : Gradients::preallocated;
-          },
-          "preallocated, or none: counted as activations (preallocated)")
-      ->transform(one_of({"preallocated", "none"}));
+CLI::Option* add_file_argument(CLI::App& command, NamedFile& file, const std::string& help) {
+  return command.add_option(file.option, file.path, help);
 }
 
-void add_threads_argument(CLI::App& command) {
-  constexpr std::int64_t kMostThreads = 1024;
-  command
-      .add_option_function<int>(
-          "--threads", [](int count) { at::set_num_threads(count); },
-          "CPU threads (LibTorch's choice)")
-      ->transform(whole_number({1, kMostThreads}));
+void add_steps_argument(CLI::App& command, std::int64_t& num_steps, const std::string& help,
+                        std::int64_t least) {
+  constexpr std::int64_t kMostSteps = 1000000;
+  command.add_option("--steps", num_steps, help)->check(whole_number(least, kMostSteps));
 }
 
 }  // namespace gradrecomp::program

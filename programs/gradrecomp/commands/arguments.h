@@ -2,18 +2,16 @@
 
 #include <CLI/CLI.hpp>
 #include <cstdint>
+#include <string>
 
 #include "gradrecomp/options.h"
-#include "workload/gradients.h"
-#include "workload/workload.h"
+#include "input/output_file.h"
+#include "workload/workload_options.h"
 
 namespace gradrecomp::program {
 
-/// What a batch of one may be at most, and what the program does in a row.
-inline constexpr std::int64_t kMostSteps = 1000000;
-
-/// Adds --model, --image-size, --sequence, --layers, --device, --dtype, --autocast,
-/// --channels-last, --data, --seed.
+/// Adds what says how a step of a model is taken, without its batch: --model to --seed, --grads and
+/// --threads, which takes effect at once.
 void add_model_arguments(CLI::App& command, WorkloadOptions& options);
 
 /// Adds the same and --batch.
@@ -29,10 +27,11 @@ void add_plan_argument(CLI::App& command, Options& options);
 /// Adds --cost.
 void add_cost_argument(CLI::App& command, plan::CostModel& cost);
 
-/// Adds --grads.
-void add_gradients_argument(CLI::App& command, Gradients& gradients);
+/// Adds the option of `file`.
+CLI::Option* add_file_argument(CLI::App& command, NamedFile& file, const std::string& help);
 
-/// Adds --threads, which takes effect at once.
-void add_threads_argument(CLI::App& command);
+/// Adds --steps.
+void add_steps_argument(CLI::App& command, std::int64_t& num_steps, const std::string& help,
+                        std::int64_t least = 1);
 
 }  // namespace gradrecomp::program

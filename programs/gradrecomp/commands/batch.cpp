@@ -2,92 +2,76 @@
 
 #include <algorithm>
 #include <memory>
+#include <sstream>
 #include <string>
 
 #include "bad_input.h"
 #include "commands/arguments.h"
 #include "commands/commands.h"
-#include "cost_model.h"
-#include "format.h"
 #include "input/output_file.h"
 #include "input/validators.h"
 #include "measure/batch_study.h"
-#include "report/batch_report.h"
+#include "report/reports.h"
 
 namespace gradrecomp::program {
 namespace {
 
 struct Arguments {
   BatchQuestions questions;
-  std::string json_path;
+  NamedFile json{"--json"};
 };
 
 void set_batches(const std::string& text, BatchQuestions& questions) {
-  constexpr Range kRange{1, 1 << 16};
-  const auto comma = text.find(',');
-  const auto read = [&](const std::string& part) {
-    return read_whole_number(part, kRange).value_or(0);
-  };
-  const auto small = read(text.substr(0, comma));
-  const auto large = comma == std::string::npos ? 0 : read(text.substr(comma + 1));
-  if (small == 0 || small >= large) {
-    reject("--batches", "value", text,
-           fmt::format("two batch sizes that rise, from {} to {}, with a comma between. Pass for "
-                       "example 2,4.",
-                       kRange.least, kRange.most));
+  constexpr std::int64_t kLargest = 1 << 16;
+  std::istringstream batches(text);
+  char comma = 0;
+  batches >> questions.small_batch >> comma >> questions.large_batch;
+  const bool are_read = batches && batches.eof() && comma == ',';
+  const bool rise = 0 < questions.small_batch && questions.small_batch < questions.large_batch;
+  if (!are_read || !rise || questions.large_batch > kLargest) {
+    reject(
+        "--batches", text,
+        fmt::format("two batch sizes that rise, from 1 to {}, with a comma between, such as 2,4.",
+                    kLargest));
   }
-  questions.small_batch = small;
-  questions.large_batch = large;
-}
-
-void add_request_arguments(CLI::App& command, BatchQuestions& questions) {
-  auto& q = questions;
-  command
-      .add_option("--max-peak", q.request.max_peak_bytes,
-                  "Bytes that activations may take: 512MiB, 2GiB, ...")
-      ->transform(byte_size())
-      ->required();
-  command
-      .add_option("--max-overhead", q.request.max_overhead,
-                  "Most extra cost, as a ratio to the plain step (as much as it takes)")
-      ->transform(ratio());
-  add_cost_argument(command, q.request.cost);
-  command
-      .add_option("--samples-per-second", q.min_samples_per_second,
-                  "Ask too for the least memory that reaches this")
-      ->transform(positive());
 }
 
 void add_arguments(CLI::App& command, Arguments& arguments) {
   auto& q = arguments.questions;
   add_model_arguments(command, q.setting.workload);
-  add_request_arguments(command, q);
+  command
+      .add_option("--max-peak", q.request.max_peak_bytes,
+                  "Bytes that activations may take: 512MiB, 2GiB, ...")
+      ->transform(byte_size())
+      ->required()
+      ->default_str("");
+  command
+      .add_option("--max-overhead", q.request.max_overhead,
+                  "Most extra cost, as a ratio to the plain step (as much as it takes)")
+      ->check(nonnegative());
+  add_cost_argument(command, q.request.cost);
+  command
+      .add_option("--samples-per-second", q.min_samples_per_second,
+                  "Ask too for the least memory that reaches this")
+      ->check(positive());
   command.add_option_function<std::string>(
       "--batches", [&](const std::string& text) { set_batches(text, q); },
       "Batch sizes of the two steps that are profiled (2,4)");
-  command
-      .add_option("--steps", q.setting.num_steps, "Steps to measure at each batch size found (3)")
-      ->transform(whole_number({1, kMostSteps}));
-  add_gradients_argument(command, q.setting.gradients);
-  add_threads_argument(command);
-  command.add_option("--json", arguments.json_path, "File to write the answers to");
+  add_steps_argument(command, q.setting.num_steps, "Steps to measure at each batch size found");
+  add_file_argument(command, arguments.json, "File to write the answers to");
 }
 
-bool is_equal(const BatchTrial& trial) { return trial.bitwise_equal.value_or(true); }
+bool is_equal(const BatchAnswer& answer) {
+  return std::ranges::all_of(
+      answer.trials, [](const BatchTrial& trial) { return trial.bitwise_equal.value_or(true); });
+}
 
 int run_batch(const Arguments& arguments) {
-  const NamedFile json{"--json", arguments.json_path};
-  check_outputs({json}, {{"--data", arguments.questions.setting.workload.data}});
-  Progress progress;
-  const auto study = make_batch_study(arguments.questions, progress);
-  write_output(json, batch_json(study));
+  check_outputs({arguments.json}, {{"--data", arguments.questions.setting.workload.data}});
+  const auto study = make_batch_study(arguments.questions);
+  write_output(arguments.json, batch_json(study));
   fmt::print("{}", batch_table(study));
-  return std::all_of(study.answers.begin(), study.answers.end(),
-                     [](const BatchAnswer& answer) {
-                       return std::all_of(answer.trials.begin(), answer.trials.end(), is_equal);
-                     })
-             ? 0
-             : 1;
+  return std::ranges::all_of(study.answers, is_equal) ? 0 : 1;
 }
 
 }  // namespace

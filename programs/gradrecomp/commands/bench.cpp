@@ -1,4 +1,3 @@
-#include <ATen/Parallel.h>
 #include <fmt/format.h>
 
 #include <algorithm>
@@ -7,18 +6,14 @@
 #include <string>
 #include <vector>
 
-#include "bad_input.h"
 #include "commands/arguments.h"
 #include "commands/commands.h"
-#include "format.h"
 #include "input/output_file.h"
 #include "input/validators.h"
+#include "measure/arm.h"
 #include "measure/arm_runner.h"
-#include "measure/given_plan.h"
-#include "report/bench_report.h"
-#include "report/equality.h"
+#include "report/reports.h"
 #include "workload/device.h"
-#include "workload/memory_cap.h"
 
 namespace gradrecomp::program {
 namespace {
@@ -26,9 +21,8 @@ namespace {
 struct BenchOptions {
   WorkloadOptions workload;
   Options budget;
-  std::string compare;
-  std::string json_path;
-  Gradients gradients = Gradients::preallocated;
+  std::vector<Arm> compared;
+  NamedFile json{"--json"};
   std::int64_t num_rounds = 3;
   std::optional<std::int64_t> cap_bytes;
   bool brief = false;
@@ -40,17 +34,20 @@ void add_arguments(CLI::App& command, BenchOptions& options) {
   add_workload_arguments(command, o.workload);
   add_budget_arguments(command, o.budget);
   add_plan_argument(command, o.budget);
-  add_threads_argument(command);
-  command.add_option("--compare", o.compare,
-                     "More arms: keep-all,drop-all,every-2,sqrt,pointwise-only,18%,...");
-  command.add_option("--steps", o.num_rounds, "Rounds of four steps an arm (3)")
-      ->transform(whole_number({1, kMostSteps}));
-  add_gradients_argument(command, o.gradients);
+  command
+      .add_option_function<std::vector<std::string>>(
+          "--compare",
+          [&o](const std::vector<std::string>& arms) {
+            for (const auto& arm : arms) o.compared.push_back(parse_arm(arm));
+          },
+          "More arms: keep-all,drop-all,every-2,sqrt,pointwise-only,18%,...")
+      ->delimiter(',');
+  add_steps_argument(command, o.num_rounds, "Rounds of four steps an arm");
   command
       .add_option("--memory-cap", o.cap_bytes,
                   "Leave tensors only so many bytes of the GPU: 10GiB, ...")
       ->transform(byte_size());
-  command.add_option("--json", o.json_path, "File to write one object an arm to");
+  add_file_argument(command, o.json, "File to write one object an arm to");
   auto* brief = command.add_flag("--brief", o.brief, "No table of stages");
   command.add_flag("--full", o.full, "A table of stages for every arm")->excludes(brief);
 }
@@ -64,14 +61,10 @@ void print_reports(const BenchOptions& options, const std::vector<ArmResult>& re
 }
 
 std::vector<ArmResult> run_arms(Workload& workload, const BenchOptions& options) {
-  Progress progress;
-  ArmRunner runner(workload,
-                   {.num_rounds = options.num_rounds,
-                    .gradients = options.gradients,
-                    .seed = options.workload.seed},
-                   progress);
-  auto compared = parse_arms("--compare", options.compare, options.budget.cost);
+  ArmRunner runner(workload, options.num_rounds);
+  auto compared = options.compared;
   for (Arm& arm : compared) {
+    arm.options.cost = options.budget.cost;
     arm.options.substitutes = options.budget.substitutes;
     arm.options.offload = options.budget.offload;
   }
@@ -87,29 +80,23 @@ std::vector<ArmResult> run_arms(Workload& workload, const BenchOptions& options)
   return results;
 }
 
-int run_bench(BenchOptions options) {
-  if (main_arm(options.budget).name == "max_overhead" && !options.budget.max_overhead) {
-    options.budget.max_overhead = 0.05;
+int run_bench(const BenchOptions& options) {
+  check_outputs({options.json}, {{"--data", options.workload.data}});
+  at::Tensor ballast;
+  if (options.cap_bytes) {
+    ballast = memory_beyond(*options.cap_bytes, open_device(options.workload.device));
   }
-  parse_arms("--compare", options.compare, options.budget.cost);  // before anything takes time
-  const NamedFile json{"--json", options.json_path};
-  check_outputs({json}, {{"--data", options.workload.data}});
-  std::optional<MemoryCap> cap;
-  if (options.cap_bytes) cap.emplace(open_device(options.workload.device), *options.cap_bytes);
   Workload workload(options.workload);
   const auto results = run_arms(workload, options);
   const BenchSetting setting{.workload = workload.options(),
                              .description = workload.description(),
-                             .gradients = options.gradients,
                              .cost = options.budget.cost,
-                             .num_rounds = options.num_rounds,
-                             .num_threads = at::get_num_threads()};
-  write_output(json, bench_json(setting, results));
+                             .num_rounds = options.num_rounds};
+  write_output(options.json, bench_json(setting, results));
   fmt::print("{}", bench_table(setting, results));
   print_reports(options, results);
-  const bool plain_equal = results.front().bitwise_equal;
-  const bool differs = std::any_of(results.begin(), results.end(), [&](const ArmResult& result) {
-    return equality(result.bitwise_equal, plain_equal) == Equality::no;
+  const bool differs = std::ranges::any_of(results, [&](const ArmResult& result) {
+    return equality(result, results.front()) == kDifferent;
   });
   return differs ? 1 : 0;
 }

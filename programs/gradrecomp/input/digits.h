@@ -22,7 +22,4 @@ Digits read_digits(const std::filesystem::path& path);
 /// Shapes:  pixels [N, 8, 8] -> [N, 3, image_size, image_size]
 torch::Tensor digit_images(const torch::Tensor& pixels, std::int64_t image_size);
 
-/// `count` row numbers of a set of `size` rows, from `first` on and round again.
-torch::Tensor wrapped_rows(std::int64_t first, std::int64_t count, std::int64_t size);
-
 }  // namespace gradrecomp::program

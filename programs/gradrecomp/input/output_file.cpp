@@ -10,8 +10,7 @@ namespace {
 
 void check_apart(const NamedFile& a, const NamedFile& b) {
   if (a.path.empty() || b.path.empty() || !plan::is_same_file(a.path, b.path)) return;
-  reject(b.option, "file", b.path,
-         fmt::format("another than that of {}. Pass two files.", a.option));
+  reject(b.option, b.path, fmt::format("another file than that of {}. Pass two files.", a.option));
 }
 
 }  // namespace

@@ -8,8 +8,8 @@ namespace gradrecomp::program {
 
 /// A file that the user names by an option; "" is none.
 struct NamedFile {
-  std::string_view option;
-  std::string path;
+  std::string option;
+  std::string path = {};
 };
 
 /// Checks that files can be written, each to a place of its own and none over an input, before

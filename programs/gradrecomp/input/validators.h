@@ -2,7 +2,6 @@
 
 #include <CLI/CLI.hpp>
 #include <cstdint>
-#include <limits>
 #include <optional>
 #include <string>
 #include <string_view>
@@ -10,27 +9,25 @@
 
 namespace gradrecomp::program {
 
-struct Range {
-  std::int64_t least = 1;
-  std::int64_t most = std::numeric_limits<std::int64_t>::max();
-};
-
-/// The whole number inside `range` that `text` is, if it is one.
-std::optional<std::int64_t> read_whole_number(std::string_view text, Range range = {});
 /// The finite number of at least 0 that `text` is, if it is one.
 std::optional<double> read_nonnegative(std::string_view text);
 
-// For CLI::Option::transform(). What they refuse is said as
-// `--batch: value is 0, but must be <requirement>. <What to do>.`
+/// The fixed policy that `text` names with hyphens or underscores, if it is one; sqrt is sqrt_n.
+std::optional<std::string> read_policy(std::string text);
+inline constexpr std::string_view kPolicies =
+    "keep-all, drop-all, every-2, sqrt, uniform-8, chen-greedy, pointwise-only, selective, "
+    "whole-block-0.4, revolve-5, nested";
 
-CLI::Validator whole_number(Range range = {});
-/// A finite number of at least 0, and above 0 where that says so.
+// For CLI::Option::transform(). What they refuse is said as `--batch is 0, but must be ...`
+
+/// Takes what `check` takes and makes the same of it.
+CLI::Validator must_be(const std::string& requirement, const CLI::Validator& check);
+CLI::Validator whole_number(std::int64_t least, std::int64_t most);
 CLI::Validator nonnegative();
 CLI::Validator positive();
-/// Overheads: finite and at least 0.
-CLI::Validator ratio();
-/// A positive number of bytes, with B, KiB, MiB, GiB, TiB or no unit, to bytes.
+/// A positive number of bytes, with a unit such as MiB or none, to bytes.
 CLI::Validator byte_size();
-CLI::Validator one_of(std::vector<std::string> names);
+CLI::Validator one_of(const std::vector<std::string>& names);
+CLI::Validator fixed_policy();
 
 }  // namespace gradrecomp::program

@@ -1,7 +1,6 @@
 #pragma once
 
 #include <string>
-#include <string_view>
 #include <vector>
 
 #include "gradrecomp/options.h"
@@ -15,13 +14,8 @@ struct Arm {
 };
 
 /// Reads an arm: "plain", a fixed policy with - or _ ("every-2", "sqrt"), or an overhead ("18%").
-///
-/// Overheads count in `cost`.
 /// Throws:  BadInput listing these, for any other text.
-Arm parse_arm(std::string_view option, std::string_view text, plan::CostModel cost);
-
-/// Reads arms with commas between; "" is none.
-std::vector<Arm> parse_arms(std::string_view option, std::string_view text, plan::CostModel cost);
+Arm parse_arm(const std::string& text);
 
 /// The arm that runs under the user's budget, policy or plan.
 Arm main_arm(const Options& options);

@@ -5,11 +5,10 @@
 #include <algorithm>
 #include <utility>
 
-#include "measure/given_plan.h"
-#include "workload/determinism.h"
+#include "progress.h"
+#include "workload/device.h"
 
 namespace gradrecomp::program {
-
 namespace {
 
 void count_memory(const TrainingStep& step, ArmResult& result) {
@@ -22,65 +21,52 @@ void count_memory(const TrainingStep& step, ArmResult& result) {
 
 }  // namespace
 
-ArmRunner::ArmRunner(Workload& workload, const ArmRunnerOptions& options, Progress& progress)
-    : workload_(workload), options_(options), progress_(progress), buffers_(workload.buffers()) {
+ArmRunner::ArmRunner(Workload& workload, std::int64_t num_rounds)
+    : workload_(workload), stepper_(workload), num_rounds_(num_rounds) {
   plain_.arm = "plain";
-  take_reference();
-  progress_.show("arm plain: against itself");
-  for (std::int64_t i = 0; i < num_warm_ups(); ++i) plain_step();
+  show_progress("arm plain: first step");
+  if (workload_.device().is_cpu()) {
+    stepper_.take_reference();
+  } else {
+    run_deterministically([this] { stepper_.take_reference(); });
+  }
+  show_progress("arm plain: against itself");
+  for (std::int64_t i = 0; i < num_warm_up_steps(workload_.device()); ++i) plain_step();
   plain_seconds_.clear();
 }
 
-void ArmRunner::take_reference() {
-  progress_.show("arm plain: first step");
-  const auto first_step = [this] {
-    bool equal = false;
-    reference_ = TensorSnapshot(state_after(workload_, step(nullptr, equal).loss));
-  };
-  if (workload_.device().is_cpu()) return first_step();
-  run_deterministically(first_step);
-}
-
-std::int64_t ArmRunner::num_warm_ups() const { return num_warm_up_steps(workload_.device()); }
-
-TrainingStep ArmRunner::step(Region* region, bool& equal) {
-  buffers_.restore(workload_.buffers());
-  reset_gradients(workload_.parameters(), options_.gradients);
-  auto step = run_training_step(workload_, region, options_.seed);
-  equal = reference_.equals(state_after(workload_, step.loss));
+TrainingStep ArmRunner::counted_step(Region* region, ArmResult& result) {
+  auto step = stepper_.step(region);
+  result.bitwise_equal &= stepper_.equals_reference(step);
+  ++result.num_steps;
   return step;
 }
 
 TrainingStep ArmRunner::plain_step() {
-  bool equal = false;
-  auto result = step(nullptr, equal);
-  plain_.bitwise_equal &= equal;
-  ++plain_.num_steps;
-  count_memory(result, plain_);
-  plain_seconds_.push_back(result.seconds);
-  return result;
+  auto step = counted_step(nullptr, plain_);
+  count_memory(step, plain_);
+  plain_seconds_.push_back(step.seconds);
+  return step;
 }
 
 TrainingStep ArmRunner::arm_step(Region& region, ArmResult& result) {
-  bool equal = false;
-  auto done = step(&region, equal);
-  result.bitwise_equal &= equal;
-  ++result.num_steps;
+  auto step = counted_step(&region, result);
   result.last_step = region.last_step();
-  if (result.last_step.profiled) return done;
+  if (result.last_step.profiled) return step;
   result.followed_plan &= result.last_step.followed_plan;
-  count_memory(done, result);
-  return done;
+  count_memory(step, result);
+  return step;
 }
 
 ArmResult ArmRunner::run(const Arm& arm) {
   ArmResult result;
   result.arm = arm.name;
   Region region(arm.options);
-  progress_.show(fmt::format("arm {}: profiling", arm.name));
+  show_progress(fmt::format("arm {}: profiling", arm.name));
   arm_step(region, result);
-  check_given_plan(region, workload_);
-  for (std::int64_t i = 0; i < num_warm_ups(); ++i) arm_step(region, result);
+  for (std::int64_t i = 0; i < num_warm_up_steps(workload_.device()); ++i) {
+    arm_step(region, result);
+  }
   measure(region, result);
   result.plan = region.plan();
   result.brief_report = region.brief_report();
@@ -88,26 +74,21 @@ ArmResult ArmRunner::run(const Arm& arm) {
   plain_.plan.predicted_peak_bytes = result.plan.predicted_plain_peak_bytes;
   plain_.plan.predicted_plain_peak_bytes = result.plan.predicted_plain_peak_bytes;
   plain_.last_step.num_ops = result.last_step.num_ops;
-  progress_.clear();
+  clear_progress();
   return result;
-}
-
-ArmRunner::Round ArmRunner::round(Region& region, ArmResult& result) {
-  const double plain_before = plain_step().seconds;
-  const double first = arm_step(region, result).seconds;
-  const double second = arm_step(region, result).seconds;
-  const double plain_after = plain_step().seconds;
-  return {(first + second) / (plain_before + plain_after), plain_after / plain_before};
 }
 
 void ArmRunner::measure(Region& region, ArmResult& result) {
   std::vector<double> ratios;
   std::vector<double> plain_ratios;
-  for (std::int64_t i = 0; i < options_.num_rounds; ++i) {
-    progress_.show(fmt::format("arm {}: round {} of {}", result.arm, i + 1, options_.num_rounds));
-    const auto [ratio, plain_ratio] = round(region, result);
-    ratios.push_back(ratio);
-    plain_ratios.push_back(plain_ratio);
+  for (std::int64_t i = 0; i < num_rounds_; ++i) {
+    show_progress(fmt::format("arm {}: round {} of {}", result.arm, i + 1, num_rounds_));
+    const double plain_before = plain_step().seconds;
+    const double first = arm_step(region, result).seconds;
+    const double second = arm_step(region, result).seconds;
+    const double plain_after = plain_step().seconds;
+    ratios.push_back((first + second) / (plain_before + plain_after));
+    plain_ratios.push_back(plain_after / plain_before);
   }
   plain_ratios_.insert(plain_ratios_.end(), plain_ratios.begin(), plain_ratios.end());
   result.time_ratio = spread_of(std::move(ratios));

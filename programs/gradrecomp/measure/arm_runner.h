@@ -8,10 +8,7 @@
 #include "gradrecomp/region.h"
 #include "measure/arm.h"
 #include "measure/spread.h"
-#include "measure/tensor_snapshot.h"
-#include "measure/training_step.h"
-#include "progress.h"
-#include "workload/gradients.h"
+#include "measure/stepper.h"
 #include "workload/workload.h"
 
 namespace gradrecomp::program {
@@ -35,12 +32,6 @@ struct ArmResult {
   std::string full_report;
 };
 
-struct ArmRunnerOptions {
-  std::int64_t num_rounds = 3;
-  Gradients gradients = Gradients::preallocated;
-  std::uint64_t seed = 0;
-};
-
 /// Runs arms on one model, every step from the same weights, buffers and random state.
 ///
 /// A round is plain, arm, arm, plain; times are compared inside a round only.
@@ -49,7 +40,7 @@ class ArmRunner {
   /// Runs the plain step that all others are compared to, and first compares plain ones.
   ///
   /// On other devices than the CPU algorithms are deterministic from then on, where there are any.
-  ArmRunner(Workload& workload, const ArmRunnerOptions& options, Progress& progress);
+  ArmRunner(Workload& workload, std::int64_t num_rounds);
 
   /// Profiles a step under `arm`, then measures it.
   ArmResult run(const Arm& arm);
@@ -57,24 +48,14 @@ class ArmRunner {
   [[nodiscard]] ArmResult plain() const;
 
  private:
-  struct Round {
-    double ratio = 0;
-    double plain_ratio = 0;
-  };
-
-  void take_reference();
   TrainingStep plain_step();
   TrainingStep arm_step(Region& region, ArmResult& result);
-  TrainingStep step(Region* region, bool& equal);
-  Round round(Region& region, ArmResult& result);
+  TrainingStep counted_step(Region* region, ArmResult& result);
   void measure(Region& region, ArmResult& result);
-  [[nodiscard]] std::int64_t num_warm_ups() const;
 
   Workload& workload_;
-  ArmRunnerOptions options_;
-  Progress& progress_;
-  TensorSnapshot buffers_;    // before every step
-  TensorSnapshot reference_;  // loss, gradients and buffers after the plain step
+  Stepper stepper_;
+  std::int64_t num_rounds_;
   ArmResult plain_;
   std::vector<double> plain_seconds_;
   std::vector<double> plain_ratios_;

@@ -2,11 +2,15 @@
 
 #include <algorithm>
 #include <map>
+#include <ranges>
 #include <utility>
 
+#include "format.h"
 #include "gradrecomp/plan/policies.h"
 #include "gradrecomp/plan/simulate.h"
-#include "measure/profiled_step.h"
+#include "measure/training_step.h"
+#include "progress.h"
+#include "workload/workload.h"
 
 namespace gradrecomp::program {
 namespace {
@@ -27,87 +31,60 @@ double samples_per_second(const plan::BatchFit& fit, std::int64_t batch, const p
 
 /// The largest batch whose plain step is within the request.
 plan::BatchPlan largest_plain(const plan::BatchFit& fit, const plan::BatchRequest& request) {
-  std::int64_t below = 0;
-  std::int64_t above = request.max_batch + std::int64_t{1};
-  while (above - below > 1) {
-    const auto middle = std::min(2 * below + 1, below + (above - below) / 2);
-    (plain_peak_bytes(fit, middle) <= request.max_peak_bytes ? below : above) = middle;
-  }
+  const auto batches = std::views::iota(plan::Index{1}, request.max_batch + 1);
+  const auto fits = [&](std::int64_t batch) {
+    return plain_peak_bytes(fit, batch) <= request.max_peak_bytes;
+  };
+  const std::int64_t below = std::ranges::partition_point(batches, fits) - batches.begin();
+  const auto shown = std::max<std::int64_t>(below, 1);
   plan::BatchPlan plain{.batch = static_cast<plan::Index>(below)};
-  plain.plan.predicted_peak_bytes = plain_peak_bytes(fit, std::max<std::int64_t>(below, 1));
+  plain.plan.predicted_peak_bytes = plain_peak_bytes(fit, shown);
   plain.plan.predicted_plain_peak_bytes = plain.plan.predicted_peak_bytes;
-  plain.predicted_samples_per_second =
-      samples_per_second(fit, std::max<std::int64_t>(below, 1), plain.plan);
+  plain.predicted_samples_per_second = samples_per_second(fit, shown, plain.plan);
   return plain;
 }
 
-plan::BatchFit fit_of(BatchStudy& study, Progress& progress) {
+plan::BatchFit fit_of(BatchStudy& study) {
   const auto profile = [&](std::int64_t batch) {
     auto options = study.questions.setting.workload;
     options.batch = batch;
-    progress.show("building the model");
+    show_progress("building the model");
     Workload workload(options);
-    return profile_step(workload, {.gradients = study.questions.setting.gradients}, progress);
+    return profile_step(workload);
   };
-  const auto small = profile(study.questions.small_batch);
-  const auto large = profile(study.questions.large_batch);
+  const auto small_batch = study.questions.small_batch;
+  const auto large_batch = study.questions.large_batch;
+  const auto small = profile(small_batch);
+  const auto large = profile(large_batch);
   study.description = small.origin.description;
-  return {small.graph, static_cast<plan::Index>(study.questions.small_batch), large.graph,
-          static_cast<plan::Index>(study.questions.large_batch)};
-}
-
-std::int64_t peak_bytes(const BatchTrial& trial) {
-  return std::max(trial.plan.predicted_peak_bytes, trial.measured_peak_bytes);
+  return {small.graph, static_cast<plan::Index>(small_batch), large.graph,
+          static_cast<plan::Index>(large_batch)};
 }
 
 /// The batch that fits if peaks are proportional to it, and a smaller one in any case.
 std::int64_t next_batch(const BatchTrial& trial, const plan::BatchRequest& request) {
-  const double share = static_cast<double>(request.max_peak_bytes) /
-                       static_cast<double>(std::max<std::int64_t>(peak_bytes(trial), 1));
-  const auto fitting = static_cast<std::int64_t>(static_cast<double>(trial.batch) * share);
-  return std::min(trial.batch - 1, fitting);
+  const double fitting =
+      static_cast<double>(trial.batch) * share(request.max_peak_bytes, peak_bytes(trial));
+  return std::min(trial.batch - 1, static_cast<std::int64_t>(fitting));
 }
 
-/// Takes real steps where the answers predict some.
-class Trials {
- public:
-  Trials(const BatchQuestions& questions, const plan::BatchFit& fit, Progress& progress)
-      : questions_(questions), fit_(fit), progress_(progress) {}
-
-  BatchTrial plain(std::int64_t batch) {
-    return foreseen(try_plain(questions_.setting, batch, progress_));
-  }
-
-  BatchTrial planned(std::int64_t batch, const plan::BatchRequest& request) {
-    const auto most_bytes = std::max(kMostPlainBytes, questions_.request.max_peak_bytes);
-    const bool compare = plain_peak_bytes(fit_, batch) <= most_bytes;
-    return foreseen(try_planned(questions_.setting, {batch, request, compare}, progress_));
-  }
-
-  /// Several questions may have one answer.
-  const BatchTrial& planned_once(std::int64_t batch) {
-    auto& trial = planned_[batch];
-    if (trial.batch == 0) trial = planned(batch, questions_.request);
-    return trial;
-  }
-
- private:
-  [[nodiscard]] BatchTrial foreseen(BatchTrial trial) const {
-    trial.predicted_samples_per_second = samples_per_second(fit_, trial.batch, trial.plan);
-    return trial;
-  }
-
-  const BatchQuestions& questions_;
-  const plan::BatchFit& fit_;
-  Progress& progress_;
-  std::map<std::int64_t, BatchTrial> planned_;
-};
+/// Takes real steps, plain ones without a `request`, where the answers predict some.
+BatchTrial trial_of(const BatchQuestions& questions, const plan::BatchFit& fit, std::int64_t batch,
+                    const std::optional<plan::BatchRequest>& request) {
+  const auto most_bytes = std::max(kMostPlainBytes, questions.request.max_peak_bytes);
+  const bool compare = request && plain_peak_bytes(fit, batch) <= most_bytes;
+  auto trial = try_batch(questions.setting, batch, request, compare);
+  trial.predicted_samples_per_second = samples_per_second(fit, batch, trial.plan);
+  return trial;
+}
 
 /// The batch stays: where its plan takes more than predicted, it gets that.
-void confirm_least_memory(BatchAnswer& answer, Trials& trials) {
+void confirm_least_memory(BatchAnswer& answer, const BatchQuestions& questions,
+                          const plan::BatchFit& fit) {
+  const auto batch = answer.predicted.batch;
   plan::BatchRequest request{.max_peak_bytes = answer.predicted.plan.predicted_peak_bytes};
-  for (int i = 0; i < 2 && answer.predicted.batch > 0 && !answer.confirmed; ++i) {
-    answer.trials.push_back(trials.planned(answer.predicted.batch, request));
+  for (int i = 0; i < 2 && batch > 0 && !answer.confirmed; ++i) {
+    answer.trials.push_back(trial_of(questions, fit, batch, request));
     if (!answer.trials.back().problem.empty()) return;
     answer.confirmed = is_within(answer.trials.back(), request);
     request.max_peak_bytes = peak_bytes(answer.trials.back());
@@ -135,30 +112,40 @@ std::vector<BatchAnswer> predicted_answers(const BatchQuestions& questions,
 }  // namespace
 
 void confirm(BatchAnswer& answer, const plan::BatchRequest& request,
-             const std::function<BatchTrial(std::int64_t batch)>& try_batch) {
+             const std::function<BatchTrial(std::int64_t batch)>& try_at) {
   std::int64_t batch = answer.predicted.batch;
   while (batch > 0 && !answer.confirmed) {
-    answer.trials.push_back(try_batch(batch));
+    answer.trials.push_back(try_at(batch));
     answer.confirmed = is_within(answer.trials.back(), request);
     batch = next_batch(answer.trials.back(), request);
   }
 }
 
-BatchStudy make_batch_study(const BatchQuestions& questions, Progress& progress) {
+BatchStudy make_batch_study(const BatchQuestions& questions) {
   BatchStudy study{.questions = questions};
-  const auto fit = fit_of(study, progress);
-  progress.show("searching batch sizes");
+  const auto fit = fit_of(study);
+  show_progress("searching batch sizes");
   study.answers = predicted_answers(questions, fit);
-  Trials trials(study.questions, fit, progress);
-  const auto& request = questions.request;
-  auto& answers = study.answers;
-  confirm(answers[0], request, [&](std::int64_t batch) { return trials.plain(batch); });
-  for (const auto place : {1, 2}) {
-    confirm(answers[place], request,
-            [&](std::int64_t batch) { return trials.planned_once(batch); });
+  std::map<std::int64_t, BatchTrial> planned;  // several questions may have one answer
+  const auto try_planned = [&](std::int64_t batch) {
+    if (!planned.contains(batch)) {
+      planned[batch] = trial_of(questions, fit, batch, questions.request);
+    }
+    return planned[batch];
+  };
+  const auto try_plain = [&](std::int64_t batch) {
+    return trial_of(questions, fit, batch, std::nullopt);
+  };
+  for (auto& answer : study.answers) {
+    if (answer.name == "least memory") {
+      confirm_least_memory(answer, questions, fit);
+    } else if (answer.name == "plain") {
+      confirm(answer, questions.request, try_plain);
+    } else {
+      confirm(answer, questions.request, try_planned);
+    }
   }
-  if (answers.size() > 3) confirm_least_memory(answers[3], trials);
-  progress.clear();
+  clear_progress();
   return study;
 }
 

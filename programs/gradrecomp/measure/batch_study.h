@@ -8,7 +8,6 @@
 
 #include "gradrecomp/plan/batch_plan.h"
 #include "measure/batch_trial.h"
-#include "progress.h"
 
 namespace gradrecomp::program {
 
@@ -38,12 +37,12 @@ struct BatchStudy {
 
 /// Tries the predicted batch of `answer`, then smaller ones, until one is within `request`.
 void confirm(BatchAnswer& answer, const plan::BatchRequest& request,
-             const std::function<BatchTrial(std::int64_t batch)>& try_batch);
+             const std::function<BatchTrial(std::int64_t batch)>& try_at);
 
 /// Profiles two steps, answers the questions for all batch sizes, and confirms each answer by real
 /// steps, at smaller batches where it does not hold.
 /// Throws:  BadInput if the model cannot be had at these batch sizes;
 ///          std::invalid_argument if its two steps differ in more than sizes.
-BatchStudy make_batch_study(const BatchQuestions& questions, Progress& progress);
+BatchStudy make_batch_study(const BatchQuestions& questions);
 
 }  // namespace gradrecomp::program

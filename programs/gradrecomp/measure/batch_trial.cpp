@@ -10,12 +10,12 @@
 #include <vector>
 
 #include "bad_input.h"
-#include "cost_model.h"
+#include "format.h"
 #include "gradrecomp/plan/make_plan.h"
 #include "gradrecomp/region.h"
 #include "measure/spread.h"
-#include "measure/tensor_snapshot.h"
-#include "measure/training_step.h"
+#include "measure/stepper.h"
+#include "progress.h"
 
 namespace gradrecomp::program {
 namespace {
@@ -29,21 +29,19 @@ bool is_too_dear(const plan::Plan& plan, const plan::BatchRequest& request) {
   return request.max_overhead && predicted_overhead(plan, request.cost) > *request.max_overhead;
 }
 
-/// Steps of one model at one batch size, all from the same weights, buffers and random state.
-class Stepper {
+/// A model at one batch size, and what became of its steps.
+class TrialRun {
  public:
-  Stepper(const TrialSetting& setting, std::int64_t batch, Progress& progress)
-      : setting_(setting),
-        progress_(progress),
+  TrialRun(const TrialSetting& setting, std::int64_t batch)
+      : num_steps_(setting.num_steps),
         workload_(at_batch(setting.workload, batch)),
-        buffers_(workload_.buffers()) {
-    trial_.batch = batch;
-  }
+        stepper_(workload_),
+        trial_{.batch = batch} {}
 
   /// Has later steps compared with a plain one.
   void compare() {
     show("plain step to compare with");
-    reference_ = TensorSnapshot(state_after(workload_, step(nullptr).loss));
+    stepper_.take_reference();
     trial_.bitwise_equal = true;
   }
 
@@ -66,8 +64,8 @@ class Stepper {
     show("warming up");
     for (std::int64_t i = 0; i < num_warm_up_steps(workload_.device()); ++i) step(region);
     std::vector<double> seconds;
-    for (std::int64_t i = 0; i < setting_.num_steps; ++i) {
-      show(fmt::format("step {} of {}", i + 1, setting_.num_steps));
+    for (std::int64_t i = 0; i < num_steps_; ++i) {
+      show(fmt::format("step {} of {}", i + 1, num_steps_));
       const auto done = step(region);
       seconds.push_back(done.seconds);
       trial_.measured_peak_bytes = std::max(trial_.measured_peak_bytes, done.measured_peak_bytes);
@@ -80,62 +78,47 @@ class Stepper {
 
  private:
   TrainingStep step(Region* region) {
-    buffers_.restore(workload_.buffers());
-    reset_gradients(workload_.parameters(), setting_.gradients);
-    auto done = run_training_step(workload_, region, setting_.workload.seed);
-    if (trial_.bitwise_equal) {
-      *trial_.bitwise_equal &= reference_.equals(state_after(workload_, done.loss));
-    }
+    auto done = stepper_.step(region);
+    if (trial_.bitwise_equal) *trial_.bitwise_equal &= stepper_.equals_reference(done);
     return done;
   }
 
-  void show(std::string_view what) {
-    progress_.show(fmt::format("batch {}: {}", trial_.batch, what));
+  void show(std::string_view what) const {
+    show_progress(fmt::format("batch {}: {}", trial_.batch, what));
   }
 
-  const TrialSetting& setting_;
-  Progress& progress_;
+  std::int64_t num_steps_;
   Workload workload_;
-  TensorSnapshot buffers_;    // before every step
-  TensorSnapshot reference_;  // what a plain step leaves
+  Stepper stepper_;
   BatchTrial trial_;
 };
 
-/// What a trial comes to when memory ends in it.
-BatchTrial out_of_memory(std::int64_t batch) {
-  return {.batch = batch,
-          .problem = fmt::format("batch {} needs more memory than the device has free", batch)};
-}
-
 }  // namespace
 
+std::int64_t peak_bytes(const BatchTrial& trial) {
+  return std::max(trial.plan.predicted_peak_bytes, trial.measured_peak_bytes);
+}
+
 bool is_within(const BatchTrial& trial, const plan::BatchRequest& request) {
-  const auto peak_bytes = std::max(trial.plan.predicted_peak_bytes, trial.measured_peak_bytes);
-  return trial.problem.empty() && peak_bytes <= request.max_peak_bytes &&
+  return trial.problem.empty() && peak_bytes(trial) <= request.max_peak_bytes &&
          !is_too_dear(trial.plan, request);
 }
 
-BatchTrial try_plain(const TrialSetting& setting, std::int64_t batch, Progress& progress) try {
-  Stepper stepper(setting, batch, progress);
-  stepper.measure(nullptr);
-  return stepper.trial();
+BatchTrial try_batch(const TrialSetting& setting, std::int64_t batch,
+                     const std::optional<plan::BatchRequest>& request, bool compare) try {
+  TrialRun run(setting, batch);
+  if (compare) run.compare();
+  if (!request) {
+    run.measure(nullptr);
+  } else if (auto region = run.plan(*request); is_within(run.trial(), *request)) {
+    run.measure(&region);
+  }
+  return run.trial();
 } catch (const BadInput& error) {
   return {.batch = batch, .problem = error.what()};
 } catch (const c10::OutOfMemoryError&) {
-  return out_of_memory(batch);
-}
-
-BatchTrial try_planned(const TrialSetting& setting, const PlannedStep& planned,
-                       Progress& progress) try {
-  Stepper stepper(setting, planned.batch, progress);
-  if (planned.compare) stepper.compare();
-  auto region = stepper.plan(planned.request);
-  if (is_within(stepper.trial(), planned.request)) stepper.measure(&region);
-  return stepper.trial();
-} catch (const BadInput& error) {
-  return {.batch = planned.batch, .problem = error.what()};
-} catch (const c10::OutOfMemoryError&) {
-  return out_of_memory(planned.batch);
+  return {.batch = batch,
+          .problem = fmt::format("batch {} needs more memory than the device has free", batch)};
 }
 
 }  // namespace gradrecomp::program

@@ -6,16 +6,13 @@
 
 #include "gradrecomp/plan/batch_plan.h"
 #include "gradrecomp/plan/plan.h"
-#include "progress.h"
-#include "workload/gradients.h"
-#include "workload/workload.h"
+#include "workload/workload_options.h"
 
 namespace gradrecomp::program {
 
 /// What all trials of a model share.
 struct TrialSetting {
-  WorkloadOptions workload;  ///< whose batch is that of the trial
-  Gradients gradients = Gradients::preallocated;
+  WorkloadOptions workload;    ///< whose batch is that of the trial
   std::int64_t num_steps = 3;  ///< measured
 };
 
@@ -30,20 +27,17 @@ struct BatchTrial {
   std::optional<bool> bitwise_equal = {};  ///< to the plain step; unset: not compared
 };
 
+/// The highest of the peaks that it was predicted and measured to take.
+std::int64_t peak_bytes(const BatchTrial& trial);
+
 /// Whether the plan and the steps are within `request`.
 bool is_within(const BatchTrial& trial, const plan::BatchRequest& request);
 
-/// Takes plain steps at `batch`.
-BatchTrial try_plain(const TrialSetting& setting, std::int64_t batch, Progress& progress);
-
-/// A plan to try at one batch size.
-struct PlannedStep {
-  std::int64_t batch = 0;
-  plan::BatchRequest request = {};
-  bool compare = false;  ///< every step with a plain one, which has to fit in memory
-};
-
-/// Profiles a step, plans it and, if the plan is within the request, measures steps that follow it.
-BatchTrial try_planned(const TrialSetting& setting, const PlannedStep& planned, Progress& progress);
+/// Takes steps at `batch`, plain ones without a `request`. With one, profiles a step, plans it and,
+/// if the plan is within the request, measures steps that follow it.
+///
+/// `compare` has each of them compared with a plain one, which has to fit in memory.
+BatchTrial try_batch(const TrialSetting& setting, std::int64_t batch,
+                     const std::optional<plan::BatchRequest>& request, bool compare);
 
 }  // namespace gradrecomp::program

@@ -8,10 +8,9 @@ namespace gradrecomp::program {
 
 Spread spread_of(std::vector<double> samples) {
   if (samples.empty()) return {};
-  std::sort(samples.begin(), samples.end());
-  const auto middle = samples.size() / 2;
-  const double median =
-      samples.size() % 2 == 1 ? samples[middle] : (samples[middle - 1] + samples[middle]) / 2;
+  std::ranges::sort(samples);
+  const auto num = samples.size();
+  const double median = (samples[(num - 1) / 2] + samples[num / 2]) / 2;
   return {median, samples.front(), samples.back()};
 }
 

@@ -10,7 +10,6 @@ struct Spread {
   double median = 0;
   double low = 0;
   double high = 0;
-  bool operator==(const Spread&) const = default;
 };
 
 /// All 0 where `samples` is empty.

@@ -1,13 +1,11 @@
 #include "measure/study.h"
 
-#include <algorithm>
 #include <chrono>
-#include <stdexcept>
 #include <utility>
 
 #include "gradrecomp/host_link.h"
 #include "gradrecomp/plan/make_plan.h"
-#include "gradrecomp/plan/policies.h"
+#include "progress.h"
 #include "workload/device.h"
 
 namespace gradrecomp::program {
@@ -25,33 +23,25 @@ plan::Request request_of(const Options& budget, const std::string& device) {
 
 }  // namespace
 
-std::vector<std::string> usual_policies() {
-  return {"keep_all", "drop_all",    "every_1",        "every_2",   "every_4",
-          "sqrt_n",   "chen_greedy", "pointwise_only", "selective", "nested"};
-}
-
-bool has_proven_peaks(const Study& study) {
-  return std::any_of(study.front.begin(), study.front.end(),
-                     [](const plan::Plan& plan) { return plan.proven_peak_bytes > 0; });
-}
-
 Study make_study(plan::SavedGraph step, const Options& budget,
-                 const std::vector<std::string>& policies, Progress& progress) {
-  Study study;
-  study.step = std::move(step);
-  study.cost = budget.cost;
+                 const std::vector<std::string>& more_policies) {
+  Study study{.step = std::move(step), .cost = budget.cost};
   const auto& graph = study.step.graph;
-  progress.show("planning for the budget");
+  show_progress("planning for the budget");
   study.chosen = plan::make_plan(graph, request_of(budget, study.step.origin.device));
+  std::vector<std::string> policies{"keep_all",  "drop_all", "every_1",     "every_2",
+                                    "every_4",   "sqrt_n",   "chen_greedy", "pointwise_only",
+                                    "selective", "nested"};
+  policies.insert(policies.end(), more_policies.begin(), more_policies.end());
   for (const auto& policy : policies) {
     study.policies.push_back(plan::make_plan(graph, {.cost = budget.cost, .policy = policy}));
   }
-  progress.show("planning the front");
+  show_progress("planning the front");
   const auto start = std::chrono::steady_clock::now();
   study.front = plan::make_front(graph, {.cost = budget.cost});
   const std::chrono::duration<double> elapsed = std::chrono::steady_clock::now() - start;
   study.front_seconds = elapsed.count();
-  progress.clear();
+  clear_progress();
   return study;
 }
 

@@ -6,28 +6,21 @@
 #include "gradrecomp/options.h"
 #include "gradrecomp/plan/graph_file.h"
 #include "gradrecomp/plan/plan.h"
-#include "progress.h"
 
 namespace gradrecomp::program {
 
 /// The plans made for one profiled step.
 struct Study {
-  plan::SavedGraph step;
+  plan::SavedGraph step = {};
   plan::CostModel cost = plan::CostModel::seconds;
-  plan::Plan chosen;                 ///< for the user's budget or policy
-  std::vector<plan::Plan> policies;  ///< fixed ones
-  std::vector<plan::Plan> front;     ///< by rising overhead
-  double front_seconds = 0;          ///< that planning the front took
+  plan::Plan chosen = {};                 ///< for the user's budget or policy
+  std::vector<plan::Plan> policies = {};  ///< fixed ones
+  std::vector<plan::Plan> front = {};     ///< by rising overhead
+  double front_seconds = 0;               ///< that planning the front took
 };
 
-/// Fixed policies that a study shows where nothing else is asked for.
-std::vector<std::string> usual_policies();
-
-/// Whether bounds were proven for points of the front.
-bool has_proven_peaks(const Study& study);
-
-/// Plans for `budget`, for each of `policies` and for the whole front.
+/// Plans for `budget`, for the usual fixed policies and `more_policies`, and for the whole front.
 Study make_study(plan::SavedGraph step, const Options& budget,
-                 const std::vector<std::string>& policies, Progress& progress);
+                 const std::vector<std::string>& more_policies);
 
 }  // namespace gradrecomp::program

@@ -2,7 +2,6 @@
 
 #include <torch/types.h>
 
-#include <cstddef>
 #include <vector>
 
 namespace gradrecomp::program {
@@ -19,17 +18,7 @@ class TensorSnapshot {
   void restore(const std::vector<torch::Tensor>& tensors) const;
 
  private:
-  struct Copy {
-    std::vector<std::byte> bytes;
-    std::vector<std::int64_t> shape;
-    at::ScalarType type = at::kFloat;
-    bool defined = false;
-    bool operator==(const Copy&) const = default;
-  };
-
-  static bool same(const Copy& copy, const torch::Tensor& tensor);
-
-  std::vector<Copy> copies_;
+  std::vector<torch::Tensor> copies_;
 };
 
 }  // namespace gradrecomp::program

@@ -3,9 +3,9 @@
 #include <torch/types.h>
 
 #include <cstdint>
-#include <vector>
 
 #include "gradrecomp/memory_meter.h"
+#include "gradrecomp/plan/graph_file.h"
 #include "gradrecomp/region.h"
 #include "workload/workload.h"
 
@@ -20,15 +20,19 @@ struct TrainingStep {
   DeviceMemory memory;                   ///< when it has ended, with peaks within it
 };
 
-/// What a plan must not change: the loss of a step just taken, all gradients and all buffers.
-std::vector<torch::Tensor> state_after(const Workload& workload, const torch::Tensor& loss);
-
 /// Plain steps to take before any is measured.
 std::int64_t num_warm_up_steps(c10::Device device);
 
-/// Runs one step from random state `seed`, inside `region` unless that is null.
+/// Runs one step of the loaded batch, inside `region` unless that is null, from the gradients and
+/// random state that the workload says.
 ///
-/// Memory:  gradients must be as they shall be found; nothing is allocated around the step.
-TrainingStep run_training_step(Workload& workload, Region* region, std::uint64_t seed);
+/// Memory:  nothing else is allocated around the step.
+/// Throws:  BadInput if `region` was given a plan, and the step just profiled has another op
+///          sequence; the region itself would only warn.
+TrainingStep run_training_step(Workload& workload, Region* region);
+
+/// Takes a step in a region that keeps everything, after plain ones to warm up, and returns what
+/// was logged. `substitutes` is the region's option.
+plan::SavedGraph profile_step(Workload& workload, bool substitutes = true);
 
 }  // namespace gradrecomp::program

@@ -1,28 +1,22 @@
-#include "report/batch_report.h"
-
 #include <ATen/Parallel.h>
 #include <fmt/format.h>
+#include <torch/version.h>
 
 #include <algorithm>
-#include <nlohmann/json.hpp>
 
-#include "cost_model.h"
 #include "format.h"
+#include "report/json_report.h"
 #include "report/report_table.h"
+#include "report/reports.h"
 #include "workload/device.h"
 
 namespace gradrecomp::program {
 namespace {
 
-using Json = nlohmann::ordered_json;
-
 std::string head(const BatchStudy& study) {
   const auto& [setting, small, large, request, rate] = study.questions;
-  auto text = fmt::format(
-      "{}; and batch {}\nLibTorch {}, CPU threads {}, gradients {}\n"
-      "Activations may take {}",
-      study.description, large, torch_version(), at::get_num_threads(),
-      to_string(setting.gradients), mebibytes(request.max_peak_bytes));
+  auto text = fmt::format("{}; and batch {}\n{}\nActivations may take {}", study.description, large,
+                          setting_line(setting.workload), mebibytes(request.max_peak_bytes));
   if (request.max_overhead) {
     text += fmt::format(", replays {} of the {} of a plain step", percent(*request.max_overhead),
                         to_string(request.cost));
@@ -35,7 +29,7 @@ std::string head(const BatchStudy& study) {
 
 std::string gain(std::int64_t batch, std::int64_t plain_batch) {
   if (plain_batch == 0) return "";
-  return fmt::format("{:.2f}x", static_cast<double>(batch) / static_cast<double>(plain_batch));
+  return fmt::format("{:.2f}x", share(batch, plain_batch));
 }
 
 ReportTable::Row predicted_row(const BatchAnswer& answer, std::int64_t plain_batch) {
@@ -45,7 +39,7 @@ ReportTable::Row predicted_row(const BatchAnswer& answer, std::int64_t plain_bat
           std::to_string(batch),
           gain(batch, plain_batch),
           mebibytes(plan.predicted_peak_bytes),
-          percent(share(plan.predicted_peak_bytes, plan.predicted_plain_peak_bytes)),
+          percent(predicted_share(plan)),
           percent(plan.predicted_overhead_seconds),
           percent(plan.predicted_overhead_flops),
           fmt::format("{:.2f}", rate)};
@@ -90,23 +84,21 @@ std::int64_t measured_batch(const BatchAnswer& answer) {
 }
 
 std::string measured_table(const BatchStudy& study) {
+  if (std::ranges::none_of(study.answers, &BatchAnswer::confirmed)) return "";
   ReportTable table({"real steps", "batch", "of plain", "peak", "predicted", "seconds +", "FLOPs +",
                      "samples/s", "predicted", "equal"});
   const auto plain_batch = measured_batch(study.answers.front());
   for (const auto& answer : study.answers) {
     if (answer.confirmed) table.add(measured_row(answer, plain_batch));
   }
-  const bool is_empty = std::none_of(study.answers.begin(), study.answers.end(),
-                                     [](const BatchAnswer& answer) { return answer.confirmed; });
-  return is_empty ? "" : table.text();
+  return table.text();
 }
 
 std::string refusal(const BatchAnswer& answer, const BatchTrial& trial) {
   if (!trial.problem.empty()) return fmt::format("{}: {}\n", answer.name, trial.problem);
-  const auto bytes = std::max(trial.plan.predicted_peak_bytes, trial.measured_peak_bytes);
   return fmt::format("{}: batch {} was {}, but takes {} there.\n", answer.name, trial.batch,
                      trial.batch == answer.predicted.batch ? "predicted" : "tried",
-                     mebibytes(bytes));
+                     mebibytes(peak_bytes(trial)));
 }
 
 /// Why what was measured is not what was predicted.
@@ -131,22 +123,22 @@ bool is_compared(const BatchAnswer& answer) {
 std::string notes(const BatchStudy& study) {
   std::string text;
   for (const auto& answer : study.answers) text += note(answer);
-  if (!std::all_of(study.answers.begin(), study.answers.end(), is_compared)) {
+  if (!std::ranges::all_of(study.answers, is_compared)) {
     text += "equal -: not compared, as the plain step would take too much.\n";
   }
   return text;
 }
 
-Json json_of(const plan::Plan& plan) {
+Json json_of_plan(const plan::Plan& plan) {
   return {{"predicted_peak_bytes", plan.predicted_peak_bytes},
           {"plain_peak_bytes", plan.predicted_plain_peak_bytes},
           {"overhead_seconds", plan.predicted_overhead_seconds},
           {"overhead_flops", plan.predicted_overhead_flops}};
 }
 
-Json json_of(const BatchTrial& trial) {
+Json json_of_trial(const BatchTrial& trial) {
   Json json{{"batch", trial.batch}};
-  if (!trial.plan.keep.empty()) json.update(json_of(trial.plan));
+  if (!trial.plan.keep.empty()) json.update(json_of_plan(trial.plan));
   json["measured_peak_bytes"] = trial.measured_peak_bytes;
   json["predicted_samples_per_second"] = trial.predicted_samples_per_second;
   json["samples_per_second"] = trial.samples_per_second;
@@ -154,15 +146,13 @@ Json json_of(const BatchTrial& trial) {
   return json;
 }
 
-Json json_of(const BatchAnswer& answer) {
+Json json_of_answer(const BatchAnswer& answer) {
   Json predicted{{"batch", answer.predicted.batch}};
-  predicted.update(json_of(answer.predicted.plan));
+  predicted.update(json_of_plan(answer.predicted.plan));
   predicted["samples_per_second"] = answer.predicted.predicted_samples_per_second;
-  Json trials = Json::array();
-  for (const auto& trial : answer.trials) trials.push_back(json_of(trial));
   return {{"answer", answer.name},
           {"predicted", predicted},
-          {"trials", trials},
+          {"trials", json_list(answer.trials, json_of_trial)},
           {"confirmed_batch", measured_batch(answer)}};
 }
 
@@ -174,16 +164,19 @@ std::string batch_table(const BatchStudy& study) {
 
 std::string batch_json(const BatchStudy& study) {
   const auto& [setting, small, large, request, rate] = study.questions;
-  Json json{{"model", setting.workload.model},          {"device", setting.workload.device},
-            {"dtype", setting.workload.dtype},          {"profiled_batches", {small, large}},
-            {"max_peak_bytes", request.max_peak_bytes}, {"cost", to_string(request.cost)},
-            {"grads", to_string(setting.gradients)},    {"threads", at::get_num_threads()},
-            {"torch_version", torch_version()}};
+  Json json{{"model", setting.workload.model},
+            {"device", setting.workload.device},
+            {"dtype", setting.workload.dtype},
+            {"profiled_batches", {small, large}},
+            {"max_peak_bytes", request.max_peak_bytes},
+            {"cost", to_string(request.cost)},
+            {"grads", setting.workload.gradients},
+            {"threads", at::get_num_threads()},
+            {"torch_version", TORCH_VERSION}};
   if (request.max_overhead) json["max_overhead"] = *request.max_overhead;
   if (rate) json["min_samples_per_second"] = *rate;
-  json["answers"] = Json::array();
-  for (const auto& answer : study.answers) json["answers"].push_back(json_of(answer));
-  return json.dump(2, ' ', false, Json::error_handler_t::replace) + '\n';
+  json["answers"] = json_list(study.answers, json_of_answer);
+  return json_text(json);
 }
 
 }  // namespace gradrecomp::program

@@ -1,42 +1,34 @@
-#include "report/bench_report.h"
-
+#include <ATen/Parallel.h>
 #include <fmt/format.h>
+#include <torch/version.h>
 
-#include <nlohmann/json.hpp>
-#include <ostream>
-
-#include "cost_model.h"
 #include "format.h"
-#include "report/equality.h"
+#include "report/json_report.h"
 #include "report/report_table.h"
+#include "report/reports.h"
 #include "workload/device.h"
-#include "workload/retained_memory.h"
 
 namespace gradrecomp::program {
 namespace {
 
-using Json = nlohmann::ordered_json;
+constexpr std::string_view kPlainDiffers = "plain itself differs";
 
 double samples_per_second(const BenchSetting& setting, const ArmResult& result) {
   return result.step_seconds > 0 ? static_cast<double>(setting.workload.batch) / result.step_seconds
                                  : 0;
 }
 
-std::string plain_against_plain(const ArmResult& plain) {
-  return fmt::format("Plain against plain, {} steps: {}.", plain.num_steps,
-                     plain.bitwise_equal ? "equal" : to_string(Equality::plain_differs));
-}
-
 std::string head(const BenchSetting& setting, const ArmResult& plain) {
   return fmt::format(
-      "{}\nLibTorch {}, CPU threads {}, gradients {}, {}\n"
+      "{}\n{}\n"
       "Peaks are activation bytes of a step; total adds what is live before it. Times are paired "
       "ratios to plain:\nmedian (lowest..highest) over rounds of plain, arm, arm, plain ({} here); "
       "A/A is plain to plain in the same rounds.\nProven: no plan has a lower peak at this "
       "overhead; "
-      "proven +: none has less overhead, in what its budget counts, at this peak.\n{}\n\n",
-      setting.description, torch_version(), setting.num_threads, to_string(setting.gradients),
-      memory_retention(), setting.num_rounds, plain_against_plain(plain));
+      "proven +: none has less overhead, in what its budget counts, at this peak.\n"
+      "Plain against plain, {} steps: {}.\n\n",
+      setting.description, setting_line(setting.workload), setting.num_rounds, plain.num_steps,
+      plain.bitwise_equal ? "equal" : kPlainDiffers);
 }
 
 ReportTable::Row row_of(const BenchSetting& setting, const ArmResult& result,
@@ -55,7 +47,7 @@ ReportTable::Row row_of(const BenchSetting& setting, const ArmResult& result,
           percent(plan.predicted_overhead_flops),
           percent(plan.predicted_overhead_seconds),
           proven_overhead(plan),
-          std::string(to_string(equality(result.bitwise_equal, plain.bitwise_equal))),
+          std::string(equality(result, plain)),
           fmt::format("{}/{}", result.last_step.num_replayed_ops, result.last_step.num_ops),
           fmt::format("{:.0f}", 1e3 * plan.planning_seconds)};
 }
@@ -64,8 +56,8 @@ std::string offloads(const std::vector<ArmResult>& results) {
   std::string text;
   for (const ArmResult& result : results) {
     if (result.last_step.offloaded_bytes == 0) continue;
-    text += fmt::format("Arm {}: {} MiB a step went to host memory, planned stall {}.\n",
-                        result.arm, mebibytes(result.last_step.offloaded_bytes),
+    text += fmt::format("Arm {}: {} a step went to host memory, planned stall {}.\n", result.arm,
+                        mebibytes(result.last_step.offloaded_bytes),
                         percent(result.plan.predicted_stall));
   }
   return text;
@@ -103,7 +95,7 @@ Json json_of(const BenchSetting& setting, const ArmResult& result, const ArmResu
             {"overhead_flops", result.plan.predicted_overhead_flops},
             {"overhead_wall", result.time_ratio.median - 1},
             {"bitwise_equal", result.bitwise_equal},
-            {"equal", to_string(equality(result.bitwise_equal, plain.bitwise_equal))},
+            {"equal", equality(result, plain)},
             {"plan_ms", 1e3 * result.plan.planning_seconds},
             {"num_ops", result.last_step.num_ops},
             {"num_replayed_ops", result.last_step.num_replayed_ops},
@@ -123,12 +115,12 @@ Json json_of(const BenchSetting& setting, const ArmResult& result, const ArmResu
             {"followed_plan", result.followed_plan},
             {"feasible", result.plan.feasible},
             {"cost", to_string(setting.cost)},
-            {"grads", to_string(setting.gradients)},
+            {"grads", workload.gradients},
             {"rounds", setting.num_rounds},
-            {"threads", setting.num_threads},
+            {"threads", at::get_num_threads()},
             {"seed", workload.seed},
             {"data", workload.data.empty() ? "random" : workload.data},
-            {"torch_version", torch_version()}};
+            {"torch_version", TORCH_VERSION}};
   if (result.plan.proven_peak_bytes > 0) {
     json["proven_peak_bytes"] = result.plan.proven_peak_bytes;
     json["proven_overhead"] = result.plan.proven_overhead;
@@ -141,6 +133,11 @@ Json json_of(const BenchSetting& setting, const ArmResult& result, const ArmResu
 
 }  // namespace
 
+std::string_view equality(const ArmResult& arm, const ArmResult& plain) {
+  if (arm.bitwise_equal) return "yes";
+  return plain.bitwise_equal ? kDifferent : kPlainDiffers;
+}
+
 std::string bench_table(const BenchSetting& setting, const std::vector<ArmResult>& results) {
   ReportTable table({"arm", "peak", "of plain", "predicted", "proven", "total", "time", "A/A",
                      "samples/s", "FLOPs +", "planned s +", "proven +", "equal", "replays/ops",
@@ -150,11 +147,8 @@ std::string bench_table(const BenchSetting& setting, const std::vector<ArmResult
 }
 
 std::string bench_json(const BenchSetting& setting, const std::vector<ArmResult>& results) {
-  Json list = Json::array();
-  for (const ArmResult& result : results) {
-    list.push_back(json_of(setting, result, results.front()));
-  }
-  return list.dump(2, ' ', false, Json::error_handler_t::replace) + '\n';
+  return json_text(json_list(
+      results, [&](const ArmResult& result) { return json_of(setting, result, results.front()); }));
 }
 
 }  // namespace gradrecomp::program

@@ -1,16 +1,15 @@
-#include "report/front_picture.h"
-
 #include <fmt/format.h>
 
 #include <algorithm>
 #include <array>
 #include <cmath>
 #include <string_view>
+#include <utility>
 #include <vector>
 
-#include "cost_model.h"
 #include "format.h"
 #include "report/label_layout.h"
+#include "report/reports.h"
 #include "report/svg.h"
 
 namespace gradrecomp::program {
@@ -52,8 +51,7 @@ double tick_step(double whole, int num) {
 struct Mark {
   Point place;
   std::string label;
-  bool beyond = false;  // the right edge
-  bool chosen = false;
+  std::string_view look = "policy";
 };
 
 class Picture {
@@ -62,14 +60,17 @@ class Picture {
       : study_(study),
         right_(right_end()),
         top_(top_end()),
-        svg_(kSize, title(), "Predicted activation peak against overhead."),
+        svg_(kSize, title(), "Predicted activation peak against overhead.", kStyle),
         layout_({kPlot.left + 3, kPlot.top + 2, kPlot.right - 3, kPlot.bottom - 3}) {}
 
   std::string draw() {
-    svg_.add_style(kStyle);
     svg_.box({0, 0, kSize.x, kSize.y}, "paper");
     svg_.text({16, 26}, title(), "title");
-    svg_.text({16, 46}, subtitle(), "note");
+    svg_.text({16, 46},
+              fmt::format("Plain training peaks at {} of activations. Overhead: {} of replays over "
+                          "a plain step's.",
+                          mebibytes(study_.chosen.predicted_plain_peak_bytes), cost_words()),
+              "note");
     draw_legend();
     draw_grid();
     draw_impossible();
@@ -83,9 +84,6 @@ class Picture {
   [[nodiscard]] double overhead(const plan::Plan& plan) const {
     return predicted_overhead(plan, study_.cost);
   }
-  static double peak(const plan::Plan& plan) {
-    return share(plan.predicted_peak_bytes, plan.predicted_plain_peak_bytes);
-  }
   [[nodiscard]] double x_of(double overhead) const {
     return kPlot.left + std::min(overhead / right_, 1.0) * (kPlot.right - kPlot.left);
   }
@@ -93,7 +91,7 @@ class Picture {
     return kPlot.bottom - peak / top_ * (kPlot.bottom - kPlot.top);
   }
   [[nodiscard]] Point place_of(const plan::Plan& plan) const {
-    return {x_of(overhead(plan)), y_of(peak(plan))};
+    return {x_of(overhead(plan)), y_of(predicted_share(plan))};
   }
 
   /// Past what is there to see, at most kMostShown.
@@ -107,8 +105,8 @@ class Picture {
   }
 
   [[nodiscard]] double top_end() const {
-    double most = peak(study_.chosen);
-    for (const auto& plan : study_.policies) most = std::max(most, peak(plan));
+    double most = predicted_share(study_.chosen);
+    for (const auto& plan : study_.policies) most = std::max(most, predicted_share(plan));
     return std::max(1.0, most) * 1.08;
   }
 
@@ -122,10 +120,8 @@ class Picture {
     return study_.cost == plan::CostModel::flops ? "FLOPs" : "measured seconds";
   }
 
-  [[nodiscard]] std::string subtitle() const {
-    return fmt::format(
-        "Plain training peaks at {} of activations. Overhead: {} of replays over a plain step's.",
-        mebibytes(study_.chosen.predicted_plain_peak_bytes), cost_words());
+  [[nodiscard]] bool has_proven_peaks() const {
+    return std::ranges::any_of(study_.front, &plan::Plan::proven_peak_bytes);
   }
 
   void draw_legend() {
@@ -133,11 +129,11 @@ class Picture {
     svg_.line({17, kY - 4}, {39, kY - 4}, "front");
     svg_.dot({28, kY - 4}, 3, "point");
     svg_.text({46, kY}, "best plans found", "");
-    svg_.dot({176, kY - 4}, 4.5, "policy");
+    svg_.dot({176, kY - 4}, 5, "policy");
     svg_.text({187, kY}, "fixed policies", "");
     svg_.dot({304, kY - 4}, 5, "chosen");
     svg_.text({316, kY}, "plan for the budget", "");
-    if (!has_proven_peaks(study_)) return;
+    if (!has_proven_peaks()) return;
     svg_.box({462, kY - 10, 484, kY + 2}, "impossible");
     svg_.text({491, kY}, "proven out of reach of every plan", "");
   }
@@ -161,8 +157,8 @@ class Picture {
     const double middle = (kPlot.left + kPlot.right) / 2;
     svg_.text({middle, kPlot.bottom + 42},
               fmt::format("overhead (% of a plain step's {})", cost_words()), "middle");
-    svg_.upright_text({22, (kPlot.top + kPlot.bottom) / 2},
-                      "predicted activation peak (% of plain)", "middle");
+    svg_.text({22, (kPlot.top + kPlot.bottom) / 2}, "predicted activation peak (% of plain)",
+              "middle", -90);
   }
 
   /// A bound holds at its plan's overhead and below it, so it is drawn to the left.
@@ -176,7 +172,7 @@ class Picture {
       layout_.block(from, to);
     }
     stairs.push_back({stairs.back().x, kPlot.bottom});
-    if (has_proven_peaks(study_)) svg_.area(stairs, "impossible");
+    if (has_proven_peaks()) svg_.shape("polygon", stairs, "impossible");
   }
 
   /// The plans of the study that none of it beats, by rising overhead.
@@ -188,8 +184,7 @@ class Picture {
     for (const auto& plan : plans) {
       if (overhead(plan) <= right_) places.push_back(place_of(plan));
     }
-    std::sort(places.begin(), places.end(),
-              [](const Point& a, const Point& b) { return a.x != b.x ? a.x < b.x : a.y > b.y; });
+    std::ranges::sort(places, {}, [](const Point& p) { return std::pair(p.x, -p.y); });
     double highest = y_of(top_);
     std::erase_if(places, [&](const Point& place) {
       const bool beaten = place.y <= highest;
@@ -209,38 +204,29 @@ class Picture {
     }
     steps.push_back({kPlot.right, steps.back().y});
     for (std::size_t i = 1; i < steps.size(); ++i) layout_.block(steps[i - 1], steps[i]);
-    svg_.path(steps, "front");
+    svg_.shape("polyline", steps, "front");
     for (const Point& place : places) svg_.dot(place, places.size() > 60 ? 1.5 : 3, "point");
-  }
-
-  [[nodiscard]] Mark mark_of(const plan::Plan& plan) const {
-    const bool beyond = overhead(plan) > right_;
-    auto label =
-        beyond ? fmt::format("{} ({:.0f}%)", plan.policy, 100 * overhead(plan)) : plan.policy;
-    return {.place = place_of(plan), .label = std::move(label), .beyond = beyond};
-  }
-
-  [[nodiscard]] Mark chosen_mark() const {
-    const auto& plan = study_.chosen;
-    return {.place = place_of(plan),
-            .label = fmt::format("plan: {} at {}", percent(peak(plan)), percent(overhead(plan))),
-            .beyond = overhead(plan) > right_,
-            .chosen = true};
   }
 
   [[nodiscard]] std::vector<Mark> marks() const {
     constexpr double kSamePlace = 4;
-    std::vector<Mark> list{chosen_mark()};
+    const auto& chosen = study_.chosen;
+    std::vector<Mark> list{
+        {place_of(chosen),
+         fmt::format("plan: {} at {}", percent(predicted_share(chosen)), percent(overhead(chosen))),
+         "chosen"}};
     for (const auto& plan : study_.policies) {
-      const Mark mark = mark_of(plan);
+      const bool beyond = overhead(plan) > right_;
+      const auto label =
+          beyond ? fmt::format("{} ({:.0f}%)", plan.policy, 100 * overhead(plan)) : plan.policy;
+      const auto place = place_of(plan);
       const auto same = std::find_if(list.begin() + 1, list.end(), [&](const Mark& other) {
-        return std::abs(mark.place.x - other.place.x) + std::abs(mark.place.y - other.place.y) <
-               kSamePlace;
+        return std::abs(place.x - other.place.x) + std::abs(place.y - other.place.y) < kSamePlace;
       });
       if (same == list.end()) {
-        list.push_back(mark);
+        list.push_back({place, label});
       } else {
-        same->label += ", " + mark.label;
+        same->label += ", " + label;
       }
     }
     return list;
@@ -248,31 +234,28 @@ class Picture {
 
   void draw_mark(const Mark& mark) {
     const auto [x, y] = mark.place;
-    if (mark.beyond) {
-      svg_.area({{x + 8, y}, {x - 4, y - 6}, {x - 4, y + 6}}, "policy");
-    } else if (mark.chosen) {
-      svg_.dot(mark.place, 5, "chosen");
+    if (x >= kPlot.right) {  // it lies there or beyond
+      svg_.shape("polygon", {{x + 8, y}, {x - 4, y - 6}, {x - 4, y + 6}}, "policy");
     } else {
-      svg_.dot(mark.place, 4.5, "policy");
+      svg_.dot(mark.place, 5, mark.look);
     }
   }
 
-  void draw_label(const Mark& mark, const Label& label) {
-    if (label.led) svg_.line(mark.place, label.lead_end, "lead");
-    const bool left_of_mark = label.box.right <= mark.place.x + 1;
-    svg_.text({left_of_mark ? label.box.right : label.box.left, label.box.bottom - 3}, mark.label,
+  void draw_label(const Mark& mark) {
+    const Point size{kLetterWidth * static_cast<double>(mark.label.size()), kLabelHeight};
+    const auto [box, led, lead_end] = layout_.place(mark.place, size);
+    if (led) svg_.line(mark.place, lead_end, "lead");
+    const bool left_of_mark = box.right <= mark.place.x + 1;
+    svg_.text({left_of_mark ? box.right : box.left, box.bottom - 3}, mark.label,
               left_of_mark ? "end" : "");
   }
 
   void draw_marks() {
     const auto list = marks();
-    std::vector<LabelWish> wishes;
-    for (const auto& [place, label, beyond, chosen] : list) {
+    for (const auto& [place, label, look] : list) {
       layout_.block({place.x - 6, place.y - 6, place.x + 6, place.y + 6});
-      wishes.push_back({place, {kLetterWidth * static_cast<double>(label.size()), kLabelHeight}});
     }
-    const auto labels = layout_.place(wishes);
-    for (std::size_t i = 0; i < list.size(); ++i) draw_label(list[i], labels[i]);
+    for (const Mark& mark : list) draw_label(mark);
     for (const Mark& mark : list) draw_mark(mark);  // above the lines to the labels
   }
 

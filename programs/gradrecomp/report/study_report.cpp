@@ -1,43 +1,29 @@
-#include "report/study_report.h"
-
 #include <fmt/format.h>
 
 #include <algorithm>
-#include <nlohmann/json.hpp>
 #include <utility>
 
-#include "cost_model.h"
 #include "format.h"
 #include "gradrecomp/plan/signature.h"
+#include "report/json_report.h"
 #include "report/report_table.h"
+#include "report/reports.h"
 
 namespace gradrecomp::program {
 namespace {
-
-using Json = nlohmann::ordered_json;
 
 constexpr std::size_t kMostPointsShown = 16;
 
 ReportTable::Row row_of(std::string name, const plan::Plan& plan) {
   return {std::move(name),
           mebibytes(plan.predicted_peak_bytes),
-          percent(share(plan.predicted_peak_bytes, plan.predicted_plain_peak_bytes)),
+          percent(predicted_share(plan)),
           proven_peak(plan, plan.predicted_plain_peak_bytes),
           percent(plan.predicted_overhead_seconds),
           percent(plan.predicted_overhead_flops),
           proven_overhead(plan),
           std::to_string(plan.num_replayed_ops),
           fmt::format("{:.0f}", 1e3 * plan.planning_seconds)};
-}
-
-/// Places of at most kMostPointsShown points, the first and the last among them.
-std::vector<std::size_t> places_shown(std::size_t num_points) {
-  const auto num = std::min(num_points, kMostPointsShown);
-  std::vector<std::size_t> places;
-  for (std::size_t i = 0; i < num; ++i) {
-    places.push_back(num == 1 ? 0 : i * (num_points - 1) / (num - 1));
-  }
-  return places;
 }
 
 std::string head(const Study& study) {
@@ -59,7 +45,7 @@ std::string tail(const Study& study) {
   return text + "\n" + study.chosen.brief_report() + "\n";
 }
 
-Json json_of(const plan::Plan& plan) {
+Json json_of_point(const plan::Plan& plan) {
   Json json{{"policy", plan.policy},
             {"overhead_seconds", plan.predicted_overhead_seconds},
             {"overhead_flops", plan.predicted_overhead_flops},
@@ -72,19 +58,16 @@ Json json_of(const plan::Plan& plan) {
   return json;
 }
 
-Json json_of(const std::vector<plan::Plan>& plans) {
-  Json list = Json::array();
-  for (const auto& plan : plans) list.push_back(json_of(plan));
-  return list;
-}
-
 }  // namespace
 
 std::string study_table(const Study& study) {
   ReportTable table({"plan", "peak", "of plain", "proven", "seconds +", "FLOPs +", "proven +",
                      "replays", "plan ms"});
   for (const auto& plan : study.policies) table.add(row_of(plan.policy, plan));
-  for (const auto place : places_shown(study.front.size())) {
+  const auto num_points = study.front.size();
+  const auto num_shown = std::min(num_points, kMostPointsShown);
+  for (std::size_t i = 0; i < num_shown; ++i) {  // the first and the last among them
+    const auto place = num_shown == 1 ? 0 : i * (num_points - 1) / (num_shown - 1);
     table.add(row_of(fmt::format("front {}", place + 1), study.front[place]));
   }
   table.add(row_of(study.chosen.policy, study.chosen));
@@ -106,10 +89,10 @@ std::string study_json(const Study& study) {
                   {"plain_step_flops", graph.step_flops},
                   {"plain_peak_bytes", study.chosen.predicted_plain_peak_bytes},
                   {"front_ms", 1e3 * study.front_seconds},
-                  {"points", json_of(study.front)},
-                  {"policies", json_of(study.policies)},
-                  {"plan", json_of(study.chosen)}};
-  return json.dump(2, ' ', false, Json::error_handler_t::replace) + '\n';
+                  {"points", json_list(study.front, json_of_point)},
+                  {"policies", json_list(study.policies, json_of_point)},
+                  {"plan", json_of_point(study.chosen)}};
+  return json_text(json);
 }
 
 }  // namespace gradrecomp::program

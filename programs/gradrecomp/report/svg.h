@@ -24,26 +24,20 @@ struct Box {
 class Svg {
  public:
   /// `title` and `description` are for readers that show no picture.
-  Svg(Point size, std::string_view title, std::string_view description);
-  void add_style(std::string_view rules);
+  Svg(Point size, std::string_view title, std::string_view description, std::string_view style);
 
   void box(const Box& box, std::string_view look);
   void line(Point from, Point to, std::string_view look);
-  void path(const std::vector<Point>& points, std::string_view look);
-  void area(const std::vector<Point>& points, std::string_view look);
+  /// A "polyline" or "polygon".
+  void shape(std::string_view element, const std::vector<Point>& points, std::string_view look);
   void dot(Point center, double radius, std::string_view look);
-  void text(Point baseline, std::string_view text, std::string_view look);
-  /// Reads upwards.
-  void upright_text(Point baseline, std::string_view text, std::string_view look);
+  /// From `baseline` on, turned clockwise.
+  void text(Point baseline, std::string_view text, std::string_view look, int degrees = 0);
 
   [[nodiscard]] std::string document() const;
 
  private:
-  void trace(std::string_view element, const std::vector<Point>& points, std::string_view look);
-
-  std::string head_;
-  std::string style_;
-  std::string body_;
+  std::string text_;
 };
 
 }  // namespace gradrecomp::program

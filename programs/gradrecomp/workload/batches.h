@@ -4,9 +4,9 @@
 
 #include <cstdint>
 #include <functional>
-#include <string>
 
 #include "workload/model_catalog.h"
+#include "workload/workload_options.h"
 
 namespace gradrecomp::program {
 
@@ -19,19 +19,10 @@ struct Batch {
 /// Batch number `index` of an endless sequence; the same number gives the same batch.
 using Batches = std::function<Batch(std::int64_t index)>;
 
-struct BatchOptions {
-  std::int64_t batch = 1;
-  std::int64_t image_size = 0;
-  std::int64_t sequence = 0;
-  std::string data = {};  ///< digits for images, any file for text; empty: random input
-  std::uint64_t seed = 0;
-};
-
-/// Tokens stand for bytes, from this id of BERT's vocabulary on; smaller ones are special.
-inline constexpr std::int64_t kFirstByteToken = 1000;
+/// Scores that a text model gives a token, one for each byte.
 inline constexpr std::int64_t kNumBytes = 256;
 
-/// Throws:  BadInput if the file does not fit the model.
-Batches make_batches(ModelFamily family, const BatchOptions& options);
+/// Throws:  BadInput or std::invalid_argument if the file cannot be read or does not fit the model.
+Batches make_batches(ModelFamily family, const WorkloadOptions& options);
 
 }  // namespace gradrecomp::program

@@ -2,7 +2,6 @@
 
 #include <torch/types.h>
 
-#include <cstdint>
 #include <vector>
 
 namespace gradrecomp::program {
@@ -14,18 +13,18 @@ class GradientScale {
  public:
   /// Without it gradients are as they come.
   GradientScale() = default;
-  explicit GradientScale(double scale) : scale_(scale) {}
+  GradientScale(double scale, c10::Device device);
 
   void backward(const torch::Tensor& loss) const;
 
   /// Divides the gradients of `parameters`. False if one is not finite: leave this step out.
   bool unscale(const std::vector<torch::Tensor>& parameters);
 
-  [[nodiscard]] double scale() const { return scale_; }
+  [[nodiscard]] double scale() const;
 
  private:
-  double scale_ = 1;
-  std::int64_t num_good_steps_ = 0;  ///< since the scale changed
+  torch::Tensor scale_;           // float32; undefined: 1
+  torch::Tensor num_good_steps_;  // since the scale changed
 };
 
 }  // namespace gradrecomp::program

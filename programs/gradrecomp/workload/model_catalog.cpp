@@ -1,12 +1,10 @@
 #include "workload/model_catalog.h"
 
-#include <fmt/format.h>
 #include <torch/torch.h>
 
 #include <algorithm>
 #include <array>
 
-#include "bad_input.h"
 #include "gradrecomp/models/bert.h"
 #include "gradrecomp/models/resnet.h"
 #include "gradrecomp/models/vit.h"
@@ -14,83 +12,63 @@
 namespace gradrecomp::program {
 namespace {
 
-constexpr std::array<ModelEntry, 11> kModels{{
-    {"resnet18"},
-    {"resnet34"},
-    {"resnet50"},
-    {"resnet101"},
-    {"resnet152"},
-    {"bert-base", ModelFamily::bert, 12},
-    {"bert-large", ModelFamily::bert, 24},
-    {"bert-base-encoder", ModelFamily::bert, 12, true},
-    {"bert-large-encoder", ModelFamily::bert, 24, true},
-    {"vit-b16", ModelFamily::vit, 12},
-    {"vit-l16", ModelFamily::vit, 24},
-}};
-
 template <typename Holder>
 Model model_of(Holder holder) {
   return {holder.ptr(), holder->stages()};
 }
 
-Model make_resnet(std::string_view name) {
-  if (name == "resnet18") return model_of(models::resnet18());
-  if (name == "resnet34") return model_of(models::resnet34());
-  if (name == "resnet50") return model_of(models::resnet50());
-  if (name == "resnet101") return model_of(models::resnet101());
-  return model_of(models::resnet152());
+template <auto make>
+Model resnet(const WorkloadOptions& /*options*/) {
+  return model_of(make(/*num_classes=*/1000));
 }
 
-Model make_bert(const ModelEntry& entry, const ModelSize& size) {
-  models::BertOptions options{.num_layers = size.num_layers, .add_pooling_layer = false};
-  if (entry.name.starts_with("bert-large")) {
-    options.hidden_size = 1024;
-    options.num_heads = 16;
-    options.intermediate_size = 4096;
+template <bool is_large>
+Model bert(const WorkloadOptions& options) {
+  models::BertOptions bert{.num_layers = *options.layers, .add_pooling_layer = false};
+  if (is_large) {
+    bert.hidden_size = 1024;
+    bert.num_heads = 16;
+    bert.intermediate_size = 4096;
   }
-  return model_of(models::BertModel(options));
+  return model_of(models::BertModel(bert));
 }
 
-Model make_vit(const ModelEntry& entry, const ModelSize& size) {
-  models::ViTOptions options{
-      .image_size = size.image_size, .num_layers = size.num_layers, .zero_head = false};
-  if (entry.name == "vit-l16") {
-    options.hidden_size = 1024;
-    options.num_heads = 16;
-    options.mlp_size = 4096;
+template <bool is_large>
+Model vit(const WorkloadOptions& options) {
+  models::ViTOptions vit{
+      .image_size = *options.image_size, .num_layers = *options.layers, .zero_head = false};
+  if (is_large) {
+    vit.hidden_size = 1024;
+    vit.num_heads = 16;
+    vit.mlp_size = 4096;
   }
-  return model_of(models::ViT(options));
+  return model_of(models::ViT(vit));
 }
+
+constexpr std::array<ModelEntry, 11> kModels{{
+    {"resnet18", ModelFamily::resnet, 0, resnet<models::resnet18>},
+    {"resnet34", ModelFamily::resnet, 0, resnet<models::resnet34>},
+    {"resnet50", ModelFamily::resnet, 0, resnet<models::resnet50>},
+    {"resnet101", ModelFamily::resnet, 0, resnet<models::resnet101>},
+    {"resnet152", ModelFamily::resnet, 0, resnet<models::resnet152>},
+    {"bert-base", ModelFamily::bert, 12, bert<false>},
+    {"bert-large", ModelFamily::bert, 24, bert<true>},
+    {"bert-base-encoder", ModelFamily::bert, 12, bert<false>, true},
+    {"bert-large-encoder", ModelFamily::bert, 24, bert<true>, true},
+    {"vit-b16", ModelFamily::vit, 12, vit<false>},
+    {"vit-l16", ModelFamily::vit, 24, vit<true>},
+}};
 
 }  // namespace
 
 const ModelEntry& find_model(std::string_view name) {
-  const auto* found = std::find_if(kModels.begin(), kModels.end(),
-                                   [&](const ModelEntry& entry) { return entry.name == name; });
-  if (found == kModels.end()) {
-    reject("--model", "name", name, fmt::format("one of {}. Pass one of these.", model_names()));
-  }
-  return *found;
+  return *std::ranges::find(kModels, name, &ModelEntry::name);
 }
 
-std::string model_names() {
-  std::string names;
-  for (const ModelEntry& entry : kModels) {
-    names += fmt::format("{}{}", names.empty() ? "" : ", ", entry.name);
-  }
+std::vector<std::string> model_names() {
+  std::vector<std::string> names;
+  for (const ModelEntry& entry : kModels) names.emplace_back(entry.name);
   return names;
-}
-
-Model make_model(const ModelEntry& entry, const ModelSize& size) {
-  switch (entry.family) {
-    case ModelFamily::resnet:
-      return make_resnet(entry.name);
-    case ModelFamily::bert:
-      return make_bert(entry, size);
-    case ModelFamily::vit:
-      return make_vit(entry, size);
-  }
-  return {};
 }
 
 }  // namespace gradrecomp::program

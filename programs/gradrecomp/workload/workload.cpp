@@ -1,5 +1,6 @@
 #include "workload/workload.h"
 
+#include <ATen/autocast_mode.h>
 #include <fmt/format.h>
 #include <torch/torch.h>
 
@@ -7,90 +8,90 @@
 #include <utility>
 
 #include "bad_input.h"
-#include "workload/autocast.h"
 #include "workload/device.h"
 
 namespace gradrecomp::program {
 namespace {
 
-constexpr std::int64_t kDefaultImageSize = 224;
-constexpr std::int64_t kDefaultSequence = 128;
-constexpr std::int64_t kLeastImageSize = 32;
-constexpr std::int64_t kPatchSize = 16;
-constexpr std::int64_t kLongestSequence = 512;
 constexpr double kFirstScale = 65536;  // of gradients in half precision
 
 [[noreturn]] void not_for(const WorkloadOptions& options, std::string_view option,
                           std::string_view models) {
-  reject(option, "model", options.model, fmt::format("{}. Leave {} out.", models, option));
+  reject("--model", options.model, fmt::format("{} for {}. Leave {} out.", models, option, option));
 }
 
 void check_image_size(const WorkloadOptions& options, ModelFamily family) {
+  constexpr std::int64_t kPatchSize = 16;
+  constexpr std::int64_t kResNetReduction = 32;
   const auto size = *options.image_size;
-  const auto text = std::to_string(size);
-  if (size < kLeastImageSize) {
-    reject("--image-size", "value", text, "at least 32 pixels a side. Pass for example 64.");
-  }
   if (family == ModelFamily::vit && size % kPatchSize != 0) {
-    reject("--image-size", "value", text, "a multiple of 16 for a ViT. Pass for example 64.");
+    reject("--image-size", std::to_string(size), "a multiple of 16 for a ViT, such as 64.");
   }
-  if (family == ModelFamily::resnet && size == kLeastImageSize && options.batch == 1) {
-    reject(
-        "--image-size", "value", text,
-        "above 32 where the batch is 1, as BatchNorm needs two values a channel. Pass for example "
-        "64, or --batch 2.");
+  if (family == ModelFamily::resnet && size == kResNetReduction && options.batch == 1) {
+    reject("--image-size", std::to_string(size),
+           "above 32 where the batch is 1, as BatchNorm needs two values a channel. Pass for "
+           "example 64, or --batch 2.");
   }
 }
 
-void check_layers(const WorkloadOptions& options, const ModelEntry& entry) {
-  if (!options.layers || (*options.layers >= 1 && *options.layers <= entry.num_layers)) return;
-  reject("--layers", "value", std::to_string(*options.layers),
-         fmt::format("from 1 to {} for {}. Pass fewer.", entry.num_layers, entry.name));
+void check_types(const WorkloadOptions& options) {
+  if (options.dtype == "float16" && options.device == "cpu") {
+    reject("--dtype", options.dtype, "float32 or bfloat16 on the CPU, or go with --device cuda.");
+  }
+  if (!options.autocast.empty() && options.dtype != "float32") {
+    reject("--dtype", options.dtype,
+           "float32 for --autocast, which casts from it. Leave --dtype out.");
+  }
 }
 
 /// Fills in what depends on the model, and refuses what does not apply to it.
 WorkloadOptions completed(WorkloadOptions options, const ModelEntry& entry) {
   const bool text = entry.family == ModelFamily::bert;
   if (text && options.channels_last) not_for(options, "--channels-last", "a ResNet or ViT");
-  if (!options.autocast.empty() && options.dtype != "float32") {
-    reject("--autocast", "dtype", options.dtype,
-           "float32, which autocast casts from. Leave --dtype out.");
-  }
   if (text && options.image_size) not_for(options, "--image-size", "a ResNet or ViT");
   if (!text && options.sequence) not_for(options, "--sequence", "a BERT");
   if (options.layers && entry.num_layers == 0) not_for(options, "--layers", "a BERT or ViT");
-  check_layers(options, entry);
-  if (!options.layers) options.layers = entry.num_layers;
-  if (!text) {
-    options.image_size = options.image_size.value_or(kDefaultImageSize);
-    check_image_size(options, entry.family);
-    return options;
+  check_types(options);
+  options.layers = options.layers.value_or(entry.num_layers);
+  if (*options.layers > entry.num_layers) {
+    reject("--layers", std::to_string(*options.layers),
+           fmt::format("at most {} for {}.", entry.num_layers, entry.name));
   }
-  options.sequence = options.sequence.value_or(kDefaultSequence);
-  if (*options.sequence < 1 || *options.sequence > kLongestSequence) {
-    reject("--sequence", "value", std::to_string(*options.sequence),
-           "from 1 to 512 tokens. Pass for example 128.");
+  if (text) {
+    options.sequence = options.sequence.value_or(128);
+  } else {
+    options.image_size = options.image_size.value_or(224);
+    check_image_size(options, entry.family);
   }
   return options;
-}
-
-Batches batches_of(const WorkloadOptions& options, ModelFamily family) {
-  return make_batches(family, {.batch = options.batch,
-                               .image_size = options.image_size.value_or(0),
-                               .sequence = options.sequence.value_or(0),
-                               .data = options.data,
-                               .seed = options.seed});
-}
-
-Model seeded_model(const WorkloadOptions& options, const ModelEntry& entry) {
-  torch::manual_seed(options.seed);
-  return make_model(entry, {options.image_size.value_or(0), options.layers.value_or(0)});
 }
 
 // Module::to(dtype) would round BatchNorm's counters, which are whole numbers.
 void move(const torch::Tensor& tensor, c10::Device device, at::ScalarType type) {
   tensor.set_data(tensor.to(device, tensor.is_floating_point() ? type : tensor.scalar_type()));
 }
+
+/// Mixed precision on a device for a scope, as torch.autocast does it. Does nothing without a type.
+class Autocast {
+ public:
+  Autocast(c10::Device device, std::optional<c10::ScalarType> type)
+      : device_(device.type()), is_on_(type.has_value()) {
+    if (!is_on_) return;
+    at::autocast::set_autocast_enabled(device_, true);
+    at::autocast::set_autocast_dtype(device_, *type);
+  }
+  ~Autocast() {
+    if (!is_on_) return;
+    at::autocast::clear_cache();
+    at::autocast::set_autocast_enabled(device_, false);
+  }
+  Autocast(const Autocast&) = delete;
+  Autocast& operator=(const Autocast&) = delete;
+
+ private:
+  c10::DeviceType device_;
+  bool is_on_;
+};
 
 torch::Tensor with_channels_last(const torch::Tensor& tensor) {
   return tensor.dim() == 4 ? tensor.contiguous(at::MemoryFormat::ChannelsLast) : tensor;
@@ -99,14 +100,15 @@ torch::Tensor with_channels_last(const torch::Tensor& tensor) {
 }  // namespace
 
 Workload::Workload(const WorkloadOptions& options)
-    : options_(completed(options, find_model(options.model))),
-      entry_(find_model(options.model)),
+    : entry_(find_model(options.model)),
+      options_(completed(options, entry_)),
       device_(open_device(options.device)),
-      type_(data_type(options.dtype, device_)),
-      autocast_type_(autocast_type(options.autocast)),
-      gradient_scale_(autocast_type_ == at::kHalf ? kFirstScale : 1),
-      batches_(batches_of(options_, entry_.family)) {
-  model_ = seeded_model(options_, entry_);
+      type_(*scalar_type(options.dtype)),
+      autocast_type_(scalar_type(options.autocast)),
+      batches_(make_batches(entry_.family, options_)) {
+  if (autocast_type_ == at::kHalf) gradient_scale_ = GradientScale(kFirstScale, device_);
+  torch::manual_seed(options.seed);
+  model_ = entry_.make(options_);
   move_to_device();
   if (reads_text()) make_projection();
   if (entry_.embeds_outside) split_off_embeddings();
@@ -116,8 +118,7 @@ Workload::Workload(const WorkloadOptions& options)
 void Workload::move_to_device() {
   parameters_ = model_.module->parameters();
   buffers_ = model_.module->buffers();
-  for (const auto& tensor : parameters_) move(tensor, device_, type_);
-  for (const auto& tensor : buffers_) move(tensor, device_, type_);
+  for (const auto& tensor : state()) move(tensor, device_, type_);
   for (const auto& tensor : parameters_) {
     if (options_.channels_last) tensor.set_data(with_channels_last(tensor));
   }
@@ -136,7 +137,18 @@ void Workload::split_off_embeddings() {
   model_.stages.erase(model_.stages.begin());
 }
 
+void Workload::reset_gradients() {
+  const bool allocate = options_.gradients == "preallocated";
+  model_.module->zero_grad(/*set_to_none=*/!allocate);
+  for (const auto& parameter : parameters_) {
+    if (allocate && !parameter.grad().defined()) {
+      parameter.mutable_grad() = torch::zeros_like(parameter);
+    }
+  }
+}
+
 void Workload::load_batch(std::int64_t index) {
+  step_seed_ = options_.seed + static_cast<std::uint64_t>(index);
   const torch::NoGradGuard no_grad;
   input_.reset();  // not while the next one is made
   target_.reset();
@@ -148,6 +160,12 @@ void Workload::load_batch(std::int64_t index) {
   if (!embeddings_) return;
   torch::manual_seed(options_.seed);
   input_ = embeddings_->forward(input_);
+}
+
+std::vector<torch::Tensor> Workload::state() const {
+  auto tensors = parameters_;
+  tensors.insert(tensors.end(), buffers_.begin(), buffers_.end());
+  return tensors;
 }
 
 torch::Tensor Workload::forward() const {
@@ -167,22 +185,15 @@ torch::Tensor Workload::loss(Region* region) {
   return torch::nn::functional::cross_entropy(output.to(torch::kFloat), target_);
 }
 
-/// "float32", "float32 autocast to bfloat16, channels last"
-std::string Workload::type_description() const {
-  std::string text(data_type_name(type_));
-  if (autocast_type_) text += fmt::format(" autocast to {}", data_type_name(*autocast_type_));
-  return text + (options_.channels_last ? ", channels last" : "");
-}
-
 std::string Workload::description() const {
-  const auto size = reads_text() ? fmt::format("sequence {}", *options_.sequence)
-                                 : fmt::format("image {0} x {0}", *options_.image_size);
-  const auto layers = options_.layers == entry_.num_layers
-                          ? std::string()
-                          : fmt::format(" of {} layers", *options_.layers);
-  return fmt::format("{}{}, batch {}, {}, {} on {}, input: {}", options_.model, layers,
-                     options_.batch, size, type_description(), options_.device,
-                     options_.data.empty() ? "random" : options_.data);
+  const auto& o = options_;
+  const auto layers = o.layers == entry_.num_layers ? "" : fmt::format(" of {} layers", *o.layers);
+  const auto size = reads_text() ? fmt::format("sequence {}", *o.sequence)
+                                 : fmt::format("image {0} x {0}", *o.image_size);
+  const auto autocast = o.autocast.empty() ? "" : fmt::format(" autocast to {}", o.autocast);
+  return fmt::format("{}{}, batch {}, {}, {}{}{} on {}, input: {}", o.model, layers, o.batch, size,
+                     o.dtype, autocast, o.channels_last ? ", channels last" : "", o.device,
+                     o.data.empty() ? "random" : o.data);
 }
 
 }  // namespace gradrecomp::program

@@ -11,23 +11,9 @@
 #include "workload/batches.h"
 #include "workload/gradient_scale.h"
 #include "workload/model_catalog.h"
+#include "workload/workload_options.h"
 
 namespace gradrecomp::program {
-
-/// What is trained, on what and where, as the user says it.
-struct WorkloadOptions {
-  std::string model = "resnet18";
-  std::int64_t batch = 4;
-  std::optional<std::int64_t> image_size = {};  ///< 224 where nothing is given
-  std::optional<std::int64_t> sequence = {};    ///< 128 where nothing is given
-  std::optional<std::int64_t> layers = {};      ///< fewer encoder layers
-  std::string device = "cpu";
-  std::string dtype = "float32";
-  std::string autocast = {};   ///< type of mixed precision; empty: none
-  bool channels_last = false;  ///< images in NHWC
-  std::string data = {};       ///< empty: random input
-  std::uint64_t seed = 0;
-};
 
 /// A model with its loss and a batch to train it on.
 class Workload {
@@ -35,18 +21,23 @@ class Workload {
   /// Throws:  BadInput naming the option that is out of range or does not apply to the model.
   explicit Workload(const WorkloadOptions& options);
 
+  /// Batches have a random state of their own, from which step_seed() starts.
   void load_batch(std::int64_t index);
+  /// Leaves gradients as the options say that a step finds them.
+  void reset_gradients();
   /// The loss of the loaded batch, its forward pass inside `region` unless that is null.
   torch::Tensor loss(Region* region);
 
   [[nodiscard]] const std::vector<torch::Tensor>& parameters() const { return parameters_; }
   [[nodiscard]] const std::vector<torch::Tensor>& buffers() const { return buffers_; }
+  /// Parameters, then buffers.
+  [[nodiscard]] std::vector<torch::Tensor> state() const;
   /// Of half precision under autocast; else none.
   [[nodiscard]] GradientScale& gradient_scale() { return gradient_scale_; }
   [[nodiscard]] const WorkloadOptions& options() const { return options_; }
+  [[nodiscard]] std::uint64_t step_seed() const { return step_seed_; }
   [[nodiscard]] c10::Device device() const { return device_; }
-  [[nodiscard]] bool reads_text() const { return entry_.family == ModelFamily::bert; }
-  /// "resnet152, batch 4, image 64 x 64, float32 on cpu, data/digits.csv.gz"
+  /// "resnet152, batch 4, image 64 x 64, float32 on cpu, input: data/digits.csv.gz"
   [[nodiscard]] std::string description() const;
 
  private:
@@ -54,10 +45,11 @@ class Workload {
   void make_projection();
   void split_off_embeddings();
   torch::Tensor forward() const;
-  [[nodiscard]] std::string type_description() const;
+  [[nodiscard]] bool reads_text() const { return entry_.family == ModelFamily::bert; }
 
-  WorkloadOptions options_;
   ModelEntry entry_;
+  WorkloadOptions options_;
+  std::uint64_t step_seed_ = 0;
   c10::Device device_;
   at::ScalarType type_;
   std::optional<at::ScalarType> autocast_type_;

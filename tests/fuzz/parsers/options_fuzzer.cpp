@@ -62,8 +62,8 @@ extern "C" int LLVMFuzzerTestOneInput(const std::uint8_t* data, std::size_t size
   expect_value_or_message([&] { read_policy(text); });
   expect_value_or_message([&] { read_selection(text); });
   validate(program::byte_size(), text, 1, 0x1p62);
-  validate(program::whole_number({2, 100}), text, 2, 100);
-  validate(program::ratio(), text, 0, std::numeric_limits<double>::max());
+  validate(program::whole_number(2, 100), text, 2, 100);
+  validate(program::nonnegative(), text, 0, std::numeric_limits<double>::max());
   validate(program::positive(), text, std::numeric_limits<double>::denorm_min(),
            std::numeric_limits<double>::max());
   return 0;
