@@ -50,6 +50,26 @@ TEST(AliasedMemory, H3SetDataToTheTransposeIsWhatBackwardSees) {
                       [](const at::Tensor& flat) { return slot(flat, 0).t(); }));
 }
 
+// Of the leaf, a backward pass inside the region saves what it has unpacked.
+TEST(AliasedMemory, H3SetDataOfALeafThatABackwardInsideSavedIsWhatBackwardSees) {
+  expect_same_in_every_mode([](const RunPart& run) {
+    Tensors all;
+    for (int step = 0; step < kNumSteps; ++step) {
+      const auto weight = (torch::randn({8, 8}) * 0.3).requires_grad_();
+      const auto x = torch::randn({4, 8});
+      const auto y = run([&] {
+        const auto inner = x.mm(weight).tanh().mm(weight).sum();
+        const auto slope = torch::autograd::grad({inner}, {weight}, {}, true, true)[0];
+        return x.mm(weight - slope * 0.1).tanh().sum();
+      });
+      weight.set_data(torch::full({8, 8}, 0.5));
+      y.backward();
+      all.push_back(gradient_of(weight));
+    }
+    return all;
+  });
+}
+
 // Through a tensor of the program's own over the memory of what the region made.
 TEST(AliasedMemory, H1AnOperatorThatWritesThroughABorrowedTensorIsSeen) {
   expect_same_in_every_mode([](const RunPart& run) {

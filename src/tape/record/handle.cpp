@@ -2,13 +2,27 @@
 
 #include <c10/util/Exception.h>
 #include <torch/csrc/autograd/function.h>
+#include <torch/csrc/autograd/functions/accumulate_grad.h>
 #include <torch/csrc/autograd/graph_task.h>
+#include <torch/csrc/autograd/variable.h>
 
 #include "tape/dispatch/plain_memory.h"
 #include "tape/record/recorder.h"
 #include "tape/replay/replayer.h"
 
 namespace gradrecomp::tape {
+namespace {
+
+// What a backward pass inside the region unpacks of a leaf is another tensor to autograd with
+// hooks, and nodes that the pass makes save that. Plain training saves the leaf itself.
+at::Tensor leaf_of(const at::Tensor& tensor) {
+  if (!tensor.is_leaf() || !tensor.requires_grad()) return tensor;
+  const auto node = torch::autograd::impl::try_get_grad_accumulator(tensor);
+  const auto* accumulator = dynamic_cast<const torch::autograd::AccumulateGrad*>(node.get());
+  return accumulator == nullptr ? tensor : accumulator->variable;
+}
+
+}  // namespace
 
 Handle::~Handle() {
   if (tape_) Replayer(*tape_).release_handle(value_);
@@ -29,7 +43,7 @@ void Handle::call_pack_hook(const at::Tensor& tensor) {
   value_ = recorder->save(tensor);
   tape_ = recorder->tape();
   geometry_ = Geometry(tensor);
-  original_ = tensor.getIntrusivePtr();
+  original_ = leaf_of(tensor).getIntrusivePtr();
   memory_ = tensor.storage().getWeakStorageImpl();
   if (tensor.is_leaf() && tape_->values()[value_].external) leaf_ = tensor;
 }
