@@ -20,6 +20,7 @@ TEST(Validators, ReadBytesWithUnits) {
   EXPECT_EQ(taken(byte_size(), "4096"), "4096");
   EXPECT_EQ(taken(byte_size(), "512MiB"), std::to_string(512 << 20));
   EXPECT_EQ(taken(byte_size(), "2 GiB"), std::to_string(std::int64_t{2} << 30));
+  EXPECT_EQ(taken(byte_size(), "1.5GiB"), std::to_string(std::int64_t{3} << 29));
   EXPECT_EQ(taken(byte_size(), "5MB"), "5000000");
 }
 
@@ -27,8 +28,8 @@ TEST(Validators, RefuseWhatIsNoNumberOfBytes) {
   for (const std::string text : {"", "0", "-1", "-1KiB", "5XB", "nan", "1e9", "99999999TiB"}) {
     EXPECT_EQ(refusal(byte_size(), text),
               "is " + text +
-                  ", but must be a positive whole number of bytes, with a unit or none, "
-                  "such as 512MiB.");
+                  ", but must be a positive number of bytes, with a unit or none, "
+                  "such as 512MiB or 1.5GiB.");
   }
 }
 

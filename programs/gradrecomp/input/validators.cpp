@@ -58,9 +58,22 @@ CLI::Validator positive() {
 }
 
 CLI::Validator byte_size() {
-  constexpr auto kMostBytes = std::int64_t{1} << 62;
-  return must_be("a positive whole number of bytes, with a unit or none, such as 512MiB",
-                 CLI::AsSizeValue(/*kb_is_1000=*/true) & CLI::Range(std::int64_t{1}, kMostBytes));
+  constexpr double kMostBytes = 0x1p62;
+  // AsSizeValue knows the units, but no fractions of them.
+  const auto to_bytes = [](std::string& text) -> std::string {
+    double number = 0;
+    const char* end = text.data() + text.size();
+    const auto [unit, error] = std::from_chars(text.data(), end, number, std::chars_format::fixed);
+    std::string one = "1" + std::string(unit, end);
+    if (error != std::errc{}) return "no number";
+    if (const auto fault = CLI::AsSizeValue(/*kb_is_1000=*/true)(one); !fault.empty()) return fault;
+    const double bytes = std::floor(number * std::stod(one));
+    if (!(bytes >= 1 && bytes <= kMostBytes)) return "out of range";
+    text = std::to_string(static_cast<std::int64_t>(bytes));
+    return {};
+  };
+  return must_be("a positive number of bytes, with a unit or none, such as 512MiB or 1.5GiB",
+                 CLI::Validator(to_bytes, ""));
 }
 
 CLI::Validator one_of(const std::vector<std::string>& names) {
