@@ -10,10 +10,6 @@ namespace {
 
 constexpr int kNumSteps = 4;
 
-at::Tensor gradient_of(const at::Tensor& weight) {
-  return std::exchange(weight.mutable_grad(), at::Tensor());
-}
-
 /// Steps in which `shown` comes to show what `changed` does, of the same memory, before backward.
 HostileProgram steps_that_show(const std::function<at::Tensor(const at::Tensor& flat)>& first,
                                const std::function<at::Tensor(const at::Tensor& flat)>& changed) {

@@ -14,10 +14,6 @@ constexpr int kNumSteps = 4;
 
 at::Tensor small_weight() { return (torch::randn({8, 8}) * 0.3).requires_grad_(); }
 
-at::Tensor gradient_of(const at::Tensor& weight) {
-  return std::exchange(weight.mutable_grad(), at::Tensor());
-}
-
 /// Steps that run `body(x, weight, seen)` in the region. `seen` is given other memory before
 /// backward.
 HostileProgram steps_that_replace(

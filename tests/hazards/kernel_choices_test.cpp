@@ -11,10 +11,6 @@ namespace {
 
 constexpr int kNumSteps = 4;
 
-at::Tensor gradient_of(const at::Tensor& weight) {
-  return std::exchange(weight.mutable_grad(), at::Tensor());
-}
-
 HostileProgram steps_of(const std::function<at::Tensor(const at::Tensor& hidden, int step)>& body) {
   return [=](const RunPart& run) {
     const auto weight = (torch::randn({16, 16}) * 0.3).requires_grad_();

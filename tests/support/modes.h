@@ -3,6 +3,7 @@
 #include <functional>
 #include <memory>
 #include <string>
+#include <utility>
 #include <vector>
 
 #include "support/training.h"
@@ -25,6 +26,11 @@ std::vector<Mode> every_mode();
 /// A program of several steps that runs part of each through `run` and returns all tensors that
 /// must not change. Seeds are set before it runs.
 using HostileProgram = std::function<Tensors(const RunPart&)>;
+
+/// The gradient of `leaf`, which has none afterwards.
+inline at::Tensor gradient_of(const at::Tensor& leaf) {
+  return std::exchange(leaf.mutable_grad(), at::Tensor());
+}
 
 /// Expects the same bits in every mode as without.
 void expect_same_in_every_mode(const HostileProgram& program);
