@@ -100,6 +100,14 @@ plan::Selection found_in(const plan::Graph& graph, const plan::Selection& select
   return fits_graph(graph, found) ? found : plan::Selection{};
 }
 
+/// Of a plan's search: in proportion to the bytes that it can save, as steps wait for it.
+double search_effort(const plan::Graph& graph) {
+  constexpr double kBytesOfFullEffort = 64 << 20;
+  double bytes = 0;
+  for (const plan::Value& value : graph.values) bytes += static_cast<double>(value.bytes);
+  return std::min(1.0, bytes / kBytesOfFullEffort);
+}
+
 }  // namespace
 
 Session::Session(Options options) : options_(std::move(options)) { validate(options_); }
@@ -425,6 +433,7 @@ plan::Plan Session::make_plan(const plan::Graph& graph, c10::Device device) {
   plan::Request request;
   request.cost = options_.cost;
   request.selection = options_.selection;
+  request.effort = search_effort(graph);
   if (options_.offload) request.host_link = measured_host_link(device);
   if (!options_.policy.empty()) {
     request.policy = options_.policy;

@@ -45,7 +45,9 @@ ROOMS = {
         "tape": {"aten", "dispatch", "host_memory"},
         "substitutes": {"tape", "aten", "dispatch"},
         "calls": {"tape", "aten", "dispatch"},
-        "record": {"tape", "aten", "dispatch", "host_memory", "substitutes", "calls", "replay"},
+        "lent": {"tape", "aten"},
+        "record": {"tape", "aten", "dispatch", "host_memory", "substitutes", "calls", "lent",
+                   "replay"},
         "replay": {"tape", "aten", "dispatch", "substitutes"},
     },
     "program": {

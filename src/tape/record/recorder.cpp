@@ -2,14 +2,10 @@
 
 #include <ATen/Context.h>
 #include <ATen/core/LegacyTypeDispatch.h>
-#include <ATen/core/List.h>
 #include <c10/core/DeviceGuard.h>
-#include <c10/core/GradMode.h>
-#include <c10/util/FunctionRef.h>
 #include <c10/util/ScopeExit.h>
 
 #include <algorithm>
-#include <cstring>
 #include <set>
 
 #include "tape/aten/below_recording.h"
@@ -53,51 +49,6 @@ std::optional<c10::Device> device_of(const Op& op, const Tape& tape) {
   return device;
 }
 
-/// Whether backward finds a gradient in `tensor`, or in the leaf that it views. What memory it
-/// takes depends on that.
-bool has_gradient(const at::TensorBase& tensor) {
-  if (!tensor.requires_grad()) return false;
-  if (!tensor.is_leaf()) return tensor.is_view() && has_gradient(tensor._base());
-  return tensor.unsafeGetTensorImpl()->grad().defined();
-}
-
-/// Content that nobody has written: more or less of it is all the same.
-bool is_rubbish(const Value& value) { return value.uninitialized || value.bytes == 0; }
-
-/// Bytes up to which a parameter in lent memory is copied rather than what reads it kept.
-constexpr std::size_t kSmallParameterBytes = 65536;
-
-/// Whether ops that read a copy of it make the same bits: some follow strides.
-bool can_be_copied(const at::Tensor& parameter) {
-  return parameter.nbytes() <= kSmallParameterBytes && parameter.is_non_overlapping_and_dense();
-}
-
-/// Whether autograd never follows what has such elements, so that the program may edit it by hand.
-bool is_never_differentiated(c10::ScalarType type) {
-  return !c10::isFloatingType(type) && !c10::isComplexType(type);
-}
-
-/// Whether an operator that is not LibTorch's own has kept hold of `tensor`, one of what it
-/// returned.
-bool is_kept_by_its_maker(const OpTraits& traits, const at::Tensor& tensor,
-                          c10::ArrayRef<c10::IValue> returned) {
-  if (!traits.foreign) return false;
-  const c10::Storage& storage = tensor.storage();
-  const std::size_t num_owners = num_owners_in(returned, *storage.unsafeGetStorageImpl());
-  return tensor.use_count() > 1 || storage.use_count() > num_owners;
-}
-
-/// Whether the operator that returned `tensor` may write to its memory once more, or others may.
-bool is_left_to_others(const OpTraits& traits, const at::Tensor& tensor,
-                       c10::ArrayRef<c10::IValue> returned) {
-  const c10::StorageImpl& storage = *tensor.storage().unsafeGetStorageImpl();
-  return is_lent(storage) || is_mapped(storage) || is_kept_by_its_maker(traits, tensor, returned);
-}
-
-bool needs_gradient(const at::Tensor& tensor) {
-  return tensor.requires_grad() && c10::GradMode::is_enabled();
-}
-
 /// Whether what is on `tape` was treated as both say.
 bool agree_so_far(const RecordingPlan& one, const RecordingPlan& other, const Tape& tape) {
   for (ValueId id = 0; id < static_cast<ValueId>(tape.values().size()); ++id) {
@@ -120,32 +71,13 @@ c10::DispatchKeySet keys_below(const at::Tensor& tensor) {
 
 }  // namespace
 
-struct Recorder::Draft {
-  const OpTraits& traits;
-  Op op;
-  std::vector<std::pair<std::int16_t, at::Tensor>> copies = {};  // to be replayed from
-  bool updates_statistics = false;                               // a BatchNorm in training
-  bool writes_external = false;
-  /// To autograd: nothing it reads requires a gradient. The program may write its results by hand,
-  /// and a replay would miss that.
-  bool is_constant = true;
-  bool reads_lent_memory = false;  // which may be gone before a replay
-  bool returns_more = false;       // than plain tensors
-  std::optional<c10::Device> device = {};
-  bool is_fickle = false;  // on that device
-  bool has_failed = false;
-  std::vector<std::pair<std::size_t, c10::weak_intrusive_ptr<c10::StorageImpl>>> written = {};
-
-  [[nodiscard]] const at::Tensor& copy_for(std::int16_t argument,
-                                           const at::Tensor& original) const {
-    const auto copy = std::ranges::find(copies, argument, &decltype(copies)::value_type::first);
-    return copy == copies.end() ? original : copy->second;
-  }
-};
-
 Recorder::Recorder(std::shared_ptr<Tape> tape, RecordingPlan plan, Diverged diverged)
     : tape_(std::move(tape)),
       writer_(*tape_),
+      reader_(*tape_, writer_),
+      finder_(*tape_, writer_),
+      lent_aliases_(*tape_),
+      parameter_copies_(*tape_),
       plan_(std::move(plan)),
       diverged_(std::move(diverged)),
       outer_(current_recorder),
@@ -259,7 +191,7 @@ void Recorder::take_in_results(const c10::OperatorHandle& op, c10::DispatchKeySe
   draft.op.replayable = false;
   draft.op.stage = stage_;
   foresee(draft);
-  find_results(draft, stack);
+  finder_.find_returned(draft, stack);
   const auto id = static_cast<OpId>(tape_->ops().size());
   finish(std::move(draft.op));
   if (Observer* observer = tape_->observer()) observer->took_in(*tape_, id);
@@ -275,31 +207,15 @@ void Recorder::look_for_unseen_writes(const OpTraits& traits, const torch::jit::
     for_each_tensor(stack[first + i], [&](const at::Tensor& tensor, std::int32_t) {
       look_for_unseen_write(tensor, writes || traits.reads_beyond,
                             is_declared && traits.bumps_before);
-      if (is_declared) look_for_aliases(tensor);
+      if (is_declared) record_writes_to_aliases_of(tensor);
     });
   }
 }
 
-// A program may write to what the region made through a tensor of its own over the same memory
-// (from_blob(h.data_ptr()), DLPack): an operator's write, but not to any storage that is known
-// here.
-void Recorder::look_for_aliases(const at::Tensor& written) {
-  if (!written.has_storage() || written.storage().nbytes() == 0) return;
-  const auto& lent = *written.storage().unsafeGetStorageImpl();
-  if (!is_lent(lent)) return;
-  const auto overlaps = [&](const c10::StorageImpl& other) {
-    const auto* begin = static_cast<const char*>(lent.data());
-    const auto* other_begin = static_cast<const char*>(other.data());
-    return &other != &lent && begin < other_begin + other.nbytes() &&
-           other_begin < begin + lent.nbytes();
-  };
-  const auto num_before = static_cast<ValueId>(tape_->values().size());  // each write adds one
-  for (ValueId id = 0; id < num_before; ++id) {
-    const Value& value = tape_->values()[id];
-    const auto storage = value.overwritten_by < 0 ? value.owner.lock() : nullptr;
-    if (!storage || !overlaps(*storage)) continue;
+void Recorder::record_writes_to_aliases_of(const at::Tensor& written) {
+  for (const auto& [id, storage] : lent_aliases_.of(written)) {
     tape_->lose(id);
-    record_unseen_write(bytes_below_recording(c10::Storage(storage)));
+    record_unseen_write(bytes_below_recording(storage));
   }
 }
 
@@ -308,8 +224,8 @@ void Recorder::look_for_unseen_write(const at::Tensor& tensor, bool whole, bool 
   const ValueId known = tape_->find(tensor.storage().unsafeGetStorageImpl());
   if (known < 0) return;
   const bool is_part_enough = tape_->values()[known].external && !whole;
-  const bool is_written = is_part_enough ? writer_.was_written_unseen(known, tensor, bumped)
-                                         : writer_.was_written_unseen(known, bumped);
+  const bool is_written =
+      writer_.was_written_unseen(known, is_part_enough ? &tensor : nullptr, bumped);
   if (is_written) trust_as_it_is(tensor, known);
 }
 
@@ -368,7 +284,7 @@ void Recorder::record_call(const c10::OperatorHandle& op, c10::DispatchKeySet ke
   draft.op.stage = stage_;
   look_at_statistics(draft, *stack);
   copy_lent_parameters(draft, *stack);
-  read_arguments(draft, *stack);
+  reader_.read(draft, *stack);
   look_at_device(draft);
   foresee(draft);
   guard_externals(draft);
@@ -381,12 +297,12 @@ void Recorder::record_call(const c10::OperatorHandle& op, c10::DispatchKeySet ke
     // Whatever the op wrote before it failed cannot be made again.
     draft.op.replayable = false;
     draft.has_failed = true;
-    find_written(draft);
+    finder_.find_written(draft);
     end(draft, nullptr);
     throw;
   }
-  find_results(draft, *stack);
-  find_written(draft);
+  finder_.find_returned(draft, *stack);
+  finder_.find_written(draft);
   end(draft, stack);
 }
 
@@ -448,34 +364,20 @@ void Recorder::copy_lent_parameters(Draft& draft, const torch::jit::Stack& stack
   for (std::size_t i = 0; i < draft.traits.writes.size(); ++i) {
     if (draft.traits.writes[i] != 0 || !stack[first + i].isTensor()) continue;
     const at::Tensor& tensor = stack[first + i].toTensor();
-    if (!tensor.defined() || !tensor.requires_grad() || !can_be_copied(tensor)) continue;
+    if (!tensor.defined() || !tensor.requires_grad() || !is_worth_a_copy(tensor)) continue;
     const auto* storage = tensor.storage().unsafeGetStorageImpl();
     const ValueId known = tape_->find(storage);
     const bool may_vanish = known < 0 ? is_lent(*storage) : tape_->may_vanish(known);
     if (!may_vanish) continue;
-    draft.is_constant = draft.is_constant && !needs_gradient(tensor);
+    draft.note_gradient_of(tensor);
     draft.copies.emplace_back(static_cast<std::int16_t>(i), copy_of(tensor, draft.op.keys));
   }
 }
 
-/// The copy of a parameter in lent memory: one for all ops that read it while it contains the same.
 at::Tensor Recorder::copy_of(const at::Tensor& parameter, c10::DispatchKeySet keys) {
-  const Geometry geometry(parameter);
-  const auto is_of_parameter = [&](const LentCopy& known) {
-    return known.address == parameter.const_data_ptr() && known.geometry.shows_like(geometry);
-  };
-  // Nothing tells of writes to lent memory, and that of devices cannot be compared at once.
-  if (!parameter.is_cpu()) return record_copy(parameter, keys);
-  const auto known = std::ranges::find_if(lent_copies_, is_of_parameter);
-  if (known != lent_copies_.end()) {
-    const at::Tensor copy = known->geometry.over(tape_->values()[known->copy].storage);
-    const bool is_current =
-        std::memcmp(copy.const_data_ptr(), parameter.const_data_ptr(), parameter.nbytes()) == 0;
-    if (is_current) return copy;
-    lent_copies_.erase(known);
-  }
+  if (const at::Tensor known = parameter_copies_.find(parameter); known.defined()) return known;
   const at::Tensor copy = record_copy(parameter, keys);
-  lent_copies_.push_back({parameter.const_data_ptr(), Geometry(copy), writer_.read(copy)});
+  parameter_copies_.add(parameter, copy, writer_.read(copy));
   return copy;
 }
 
@@ -490,99 +392,12 @@ at::Tensor Recorder::record_copy(const at::Tensor& tensor, c10::DispatchKeySet k
   return copy;
 }
 
-void Recorder::read_arguments(Draft& draft, const torch::jit::Stack& stack) {
-  const std::size_t count = draft.traits.writes.size();
-  draft.op.arguments.reserve(count);
-  draft.op.reads.reserve(4);
-  for (std::size_t i = 0; i < count; ++i) {
-    read_argument(draft, static_cast<std::int16_t>(i), stack[stack.size() - count + i]);
-  }
-}
-
 /// See Note [ Operators that differ on devices ].
 void Recorder::look_at_device(Draft& draft) {
   draft.device = device_of(draft.op, *tape_);
   if (!draft.device) return;
   draft.is_fickle = may_differ(draft.traits.fickle, draft.op, *draft.device);
   if (draft.is_fickle) draft.op.replayable = false;
-}
-
-void Recorder::read_argument(Draft& draft, std::int16_t position, const c10::IValue& argument) {
-  auto& arguments = draft.op.arguments;
-  if (argument.isTensor()) {
-    arguments.emplace_back();
-    const at::Tensor& tensor = draft.copy_for(position, argument.toTensor());
-    if (tensor.defined()) read_tensor(draft, tensor, position, -1);
-    return;
-  }
-  if (argument.isTensorList()) {
-    const auto tensors = argument.toTensorList();
-    c10::List<at::Tensor> places;
-    for (std::size_t i = 0; i < tensors.size(); ++i) {
-      places.push_back(at::Tensor());
-      const at::Tensor tensor = tensors.get(i);
-      if (tensor.defined()) read_tensor(draft, tensor, position, static_cast<std::int32_t>(i));
-    }
-    arguments.emplace_back(std::move(places));
-    return;
-  }
-  if (argument.isOptionalTensorList()) {
-    const auto tensors = argument.toOptionalTensorList();
-    c10::List<std::optional<at::Tensor>> places;
-    for (std::size_t i = 0; i < tensors.size(); ++i) {
-      places.push_back(std::nullopt);
-      const std::optional<at::Tensor> tensor = tensors.get(i);
-      if (tensor && tensor->defined()) {
-        read_tensor(draft, *tensor, position, static_cast<std::int32_t>(i));
-      }
-    }
-    arguments.emplace_back(std::move(places));
-    return;
-  }
-  bool holds_tensors = false;
-  for_each_tensor(argument, [&](const at::Tensor& tensor, std::int32_t element) {
-    holds_tensors = true;
-    read_tensor(draft, tensor, position, element);
-  });
-  // Tensors in lists of lists and the like are read, but not put back.
-  if (is_opaque(argument) || holds_tensors) draft.op.replayable = false;
-  arguments.push_back(holds_tensors ? c10::IValue() : argument);
-}
-
-void Recorder::read_tensor(Draft& draft, const at::Tensor& tensor, std::int16_t argument,
-                           std::int32_t element) {
-  const OpTraits& traits = draft.traits;
-  const auto& statistics = traits.running_statistics;
-  bool scratch = false;
-  bool updated = false;
-  if (std::find(statistics.begin(), statistics.end(), argument) != statistics.end()) {
-    const bool optional = traits.writes[argument] == 0;
-    updated = draft.updates_statistics && is_watched(tensor);
-    // The running buffers only receive; without them the op gives the same outputs.
-    if (draft.updates_statistics && optional && !updated) return;
-    scratch = draft.updates_statistics && !updated;
-  }
-  const bool constant = tensor.unsafeGetTensorImpl()->is_wrapped_number() && tensor.is_cpu() &&
-                        tape_->find(tensor.storage().unsafeGetStorageImpl()) < 0;
-  const bool written = (traits.writes[argument] != 0 || updated) && !scratch;
-  Read& read = draft.op.reads.emplace_back();
-  read.value = constant ? writer_.add_constant(tensor) : writer_.read(tensor);
-  read.argument = argument;
-  read.element = element;
-  read.written = written;
-  read.scratch = scratch;
-  read.requires_grad = tensor.requires_grad();
-  read.geometry = Geometry(tensor);
-  const bool external = tape_->values()[read.value].external;
-  read.has_gradient = external && has_gradient(tensor);
-  // A replay inside the region may have made it in other memory than the op that made it first.
-  if (written) {
-    draft.written.emplace_back(draft.op.reads.size() - 1, tensor.storage().getWeakStorageImpl());
-  }
-  draft.writes_external |= written && external;
-  draft.is_constant = draft.is_constant && !needs_gradient(tensor);
-  draft.reads_lent_memory |=
-      tape_->may_vanish(read.value) || writer_.is_kept_by_its_maker(read.value);
 }
 
 void Recorder::guard_externals(Draft& draft) {
@@ -615,14 +430,6 @@ bool Recorder::is_external(const at::Tensor& tensor) const {
   if (!tensor.has_storage()) return false;
   const ValueId known = tape_->find(tensor.storage().unsafeGetStorageImpl());
   return known < 0 || tape_->values()[known].external;
-}
-
-// Whether what `tensor` held before a hidden update may matter to a replay.
-bool Recorder::is_watched(const at::Tensor& tensor) const {
-  const ValueId known = tape_->find(tensor.storage().unsafeGetStorageImpl());
-  if (known < 0) return false;
-  const Value& value = tape_->values()[known];
-  return !value.external || value.num_reads > 0;
 }
 
 // Modes are asked for at each op, which takes longer than all else here, only while it is not known
@@ -717,88 +524,6 @@ void Recorder::call(Draft& draft, torch::jit::Stack* stack) {
   if (draws.may_have_happened()) op.replayable = false;
   if (draft.traits.fickle == Fickle::by_algorithm && watch.has_changed()) op.replayable = false;
   if (op.rng && op.rng->is_current()) op.rng.reset();
-}
-
-void Recorder::find_results(Draft& draft, const torch::jit::Stack& stack) {
-  const std::size_t count = draft.op.handle.schema().returns().size();
-  const auto returned = torch::jit::last(stack, count);
-  for (std::size_t i = 0; i < count; ++i) {
-    const auto output = static_cast<std::int16_t>(i);
-    const bool is_direct = returned[i].isTensor() || returned[i].isTensorList();
-    for_each_tensor(returned[i], [&](const at::Tensor& tensor, std::int32_t element) {
-      if (!is_direct) draft.op.replayable = false;
-      find_result(draft, tensor, output, element, returned);
-    });
-  }
-  if (!draft.returns_more) return;
-  // What is more than memory may hold on to what the call was given.
-  draft.op.replayable = false;
-  for (const Read& read : draft.op.reads) tape_->make_source(read.value);
-}
-
-void Recorder::find_result(Draft& draft, const at::Tensor& tensor, std::int16_t output,
-                           std::int32_t element, c10::ArrayRef<c10::IValue> returned) {
-  if (!is_plain(tensor)) {
-    draft.returns_more = true;
-    return;
-  }
-  if (const ValueId known = tape_->find(tensor.storage().unsafeGetStorageImpl()); known >= 0) {
-    const bool is_declared = draft.op.handle.schema().returns()[output].alias_info() != nullptr;
-    if (!is_declared) writer_.watch(known, tensor);
-    return;
-  }
-  const auto producer = static_cast<OpId>(tape_->ops().size());
-  const ValueId id = draft.traits.factory ? writer_.add_factory_value(tensor, producer)
-                                          : writer_.add_value(tensor, producer);
-  if (is_left_to_others(draft.traits, tensor, returned)) {
-    writer_.set_borrowed(id);
-    draft.op.replayable = false;
-  }
-  if (draft.traits.uninitialized) {
-    writer_.set_uninitialized(id);
-  } else if (draft.is_constant || is_never_differentiated(tensor.scalar_type())) {
-    print_result(draft, id, Geometry(tensor));
-  }
-  draft.op.results.push_back({.value = id, .output = output, .element = element});
-}
-
-/// Notes what a result contains that the program may write by hand; see
-/// Note [ Writes that nobody saw ].
-void Recorder::print_result(const Draft& draft, ValueId value, const Geometry& geometry) {
-  if (!draft.op.replayable) {
-    tape_->make_source(value);
-    return writer_.print_source(value, geometry);
-  }
-  const bool by_factory = draft.op.reads.empty();
-  if (by_factory && !geometry.is_on_cpu()) {
-    tape_->make_source(value);
-  } else {
-    tape_->print(value, geometry, by_factory ? Guard::whole : Guard::sampled);
-  }
-}
-
-void Recorder::find_written(Draft& draft) {
-  for (const auto& [i, memory] : draft.written) {
-    const Read& read = draft.op.reads[i];
-    const bool written_already = tape_->values()[read.value].overwritten_by >= 0;
-    auto storage = memory.lock();
-    if (written_already || !storage) continue;
-    const bool is_declared = draft.traits.writes[read.argument] != 0;
-    const bool bumps = is_declared && draft.traits.bumps && !draft.has_failed;
-    const bool fills_alone = draft.traits.fills && draft.op.reads.size() == 1;
-    const bool was_printed = tape_->values()[read.value].has_print;  // a constant goes on as one
-    const auto producer = static_cast<OpId>(tape_->ops().size());
-    const ValueId id = writer_.add_version(read.value, std::move(storage), producer, bumps);
-    if (draft.traits.resizes && is_rubbish(tape_->values()[read.value])) {
-      writer_.set_uninitialized(id);
-    } else if (was_printed && !draft.traits.resizes &&
-               (draft.is_constant || is_never_differentiated(read.geometry.scalar_type()))) {
-      tape_->print(id, read.geometry, Guard::whole);
-    } else if (fills_alone && draft.is_constant) {
-      print_result(draft, id, read.geometry);
-    }
-    draft.op.results.push_back({.value = id, .read = static_cast<std::int32_t>(i)});
-  }
 }
 
 void Recorder::finish(Op recorded) {

@@ -9,12 +9,14 @@
 #include <vector>
 
 #include "tape/calls/sequence_hash.h"
+#include "tape/lent/aliases.h"
+#include "tape/lent/parameter_copies.h"
+#include "tape/record/argument_reader.h"
 #include "tape/record/recording_plan.h"
+#include "tape/record/result_finder.h"
 #include "tape/record/tape_writer.h"
 
 namespace gradrecomp::tape {
-
-struct OpTraits;
 
 struct Part;
 
@@ -75,7 +77,6 @@ class Recorder {
   const std::atomic<bool>* is_left = nullptr;
 
  private:
-  struct Draft;
   static bool is_recordable(const torch::jit::Stack& stack, std::size_t num_arguments);
   void pass_on(const c10::OperatorHandle& op, c10::DispatchKeySet keys, torch::jit::Stack* stack);
   void take_in_results(const c10::OperatorHandle& op, c10::DispatchKeySet keys,
@@ -84,23 +85,17 @@ class Recorder {
                    torch::jit::Stack* stack);
   void look_for_unseen_writes(const OpTraits& traits, const torch::jit::Stack& stack);
   void look_for_unseen_write(const at::Tensor& tensor, bool whole, bool bumped);
-  void look_for_aliases(const at::Tensor& written);
+  void record_writes_to_aliases_of(const at::Tensor& written);
   void trust_as_it_is(const at::Tensor& tensor, ValueId value);
   void record_unseen_write(const at::Tensor& tensor);
   [[nodiscard]] std::vector<ValueId> values_to_grow(const OpTraits& traits,
                                                     const torch::jit::Stack& stack) const;
-  void print_result(const Draft& draft, ValueId value, const Geometry& geometry);
   void guard_externals(Draft& draft);
   void look_at_statistics(Draft& draft, const torch::jit::Stack& stack);
   void copy_lent_parameters(Draft& draft, const torch::jit::Stack& stack);
   at::Tensor copy_of(const at::Tensor& parameter, c10::DispatchKeySet keys);
   at::Tensor record_copy(const at::Tensor& tensor, c10::DispatchKeySet keys);
-  void read_arguments(Draft& draft, const torch::jit::Stack& stack);
-  void read_argument(Draft& draft, std::int16_t position, const c10::IValue& argument);
-  void read_tensor(Draft& draft, const at::Tensor& tensor, std::int16_t argument,
-                   std::int32_t element);
   bool is_external(const at::Tensor& tensor) const;
-  bool is_watched(const at::Tensor& tensor) const;
   void look_at_device(Draft& draft);
   std::shared_ptr<const DispatchState> dispatch_state();
   void foresee(const Draft& draft);
@@ -108,29 +103,21 @@ class Recorder {
   void leave_plan(std::size_t call);
   void prepare_writes(Draft& draft);
   void call(Draft& draft, torch::jit::Stack* stack);
-  void find_results(Draft& draft, const torch::jit::Stack& stack);
-  void find_result(Draft& draft, const at::Tensor& tensor, std::int16_t output,
-                   std::int32_t element, c10::ArrayRef<c10::IValue> returned);
-  void find_written(Draft& draft);
   void judge(ValueId value);
   void end(Draft& draft, const torch::jit::Stack* stack);
   std::optional<Part> part_of(Draft& draft, c10::ArrayRef<c10::IValue> returned);
   void finish(Op op);
 
-  /// What is read instead of a parameter in lent memory.
-  struct LentCopy {
-    const void* address;  ///< of the parameter
-    Geometry geometry;    ///< of both, but for where they begin
-    ValueId copy;
-  };
-
   std::shared_ptr<Tape> tape_;
   TapeWriter writer_;
+  ArgumentReader reader_;
+  ResultFinder finder_;
+  LentAliases lent_aliases_;
+  ParameterCopies parameter_copies_;
   RecordingPlan plan_;
   Diverged diverged_;
   std::shared_ptr<const DispatchState> dispatch_state_;  // of the last call
   std::vector<std::uint64_t> sequence_;
-  std::vector<LentCopy> lent_copies_;
   SequenceHash hash_;
   bool takes_apart_ = false;
   bool keeps_saved_ = false;

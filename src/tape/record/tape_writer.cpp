@@ -133,24 +133,18 @@ bool TapeWriter::is_unknown(ValueId id) const {
   return can_look && !value.has_print && !tape_.abandoned(id);
 }
 
-bool TapeWriter::was_written_unseen(ValueId id, const at::Tensor& shown, bool bumped) {
-  const Value& value = values()[id];
-  const bool has_grown = has_new_version(id, bumped);
-  if (value.uninitialized && !value.must_keep) return false;
-  if (!value.has_print) return has_grown;
-  if (has_grown) return !tape_.is_as_printed(id);
-  const auto storage = tape_.live_storage(id);
-  return storage && !tape_.contents().fits(id, storage, Geometry(shown));
-}
-
-bool TapeWriter::was_written_unseen(ValueId id, bool bumped) {
+bool TapeWriter::was_written_unseen(ValueId id, const at::Tensor* part, bool bumped) {
   const Value& value = values()[id];
   const bool has_grown = has_new_version(id, bumped);
   if (value.uninitialized && !value.must_keep) return false;  // nobody has relied on it yet
   if (!value.has_print) return has_grown;
   if (has_grown) return !tape_.is_as_printed(id);
   const auto storage = tape_.live_storage(id);
-  return storage && !tape_.contents().fits(id, storage);
+  if (!storage) return false;
+  const Contents& contents = tape_.contents();
+  const bool fits =
+      part != nullptr ? contents.fits(id, storage, Geometry(*part)) : contents.fits(id, storage);
+  return !fits;
 }
 
 bool TapeWriter::has_new_version(ValueId id, bool bumped) {

@@ -44,11 +44,10 @@ class TapeWriter {
   void print_source(ValueId value, const Geometry& geometry);
   /// Whether nobody knows what `value` contains, though the guard could.
   [[nodiscard]] bool is_unknown(ValueId value) const;
-  /// Whether what `shown` shows of `value` has been written unseen since the last look.
+  /// Whether what `part` shows of `value`, or any of it if null, has been written unseen since the
+  /// last look.
   /// `bumped`: its version counter has grown on account of a write that is yet to come.
-  [[nodiscard]] bool was_written_unseen(ValueId value, const at::Tensor& shown, bool bumped);
-  /// The same of all that it contains.
-  [[nodiscard]] bool was_written_unseen(ValueId value, bool bumped);
+  [[nodiscard]] bool was_written_unseen(ValueId value, const at::Tensor* part, bool bumped);
   /// Notes that the version counter of `value` is about to grow, or has.
   void expect_bump(ValueId value) { ++values()[value].num_due_bumps; }
   /// Whether an op made it that keeps hold of its memory, so that it may be written at any time,

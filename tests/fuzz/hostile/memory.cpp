@@ -72,6 +72,17 @@ void converted_memory(Machine& machine) {
   machine.push(x * made.sin());
 }
 
+// The node of `product` saves borrowed memory. Where the graph lets go of that node before
+// backward, what was made of that memory can be made again no longer.
+void push_saved(Machine& machine, const Tensor& product) {
+  if (product.numel() % 2 == 0) {
+    machine.world().may_refuse = true;
+  } else {
+    machine.world().held.push_back(product);
+  }
+  machine.push(product);
+}
+
 // A buffer that every batch is put into. What was read of it before may be asked for again.
 void refilled_memory(Machine& machine) {
   auto& borrowed = machine.world().borrowed;
@@ -87,7 +98,7 @@ void refilled_memory(Machine& machine) {
   const auto x = machine.pick_shaped({size});
   switch (machine.dice().below(3)) {
     case 0:
-      return machine.push(x * loan);
+      return push_saved(machine, x * loan);
     case 1:
       return machine.push(x * loan.clone());
     default:

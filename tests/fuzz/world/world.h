@@ -67,8 +67,9 @@ class World {
   std::vector<torch::Tensor> made;  ///< by factories, and open to raw writes
   /// Memory that LibTorch does not own.
   std::vector<std::shared_ptr<std::vector<float>>> borrowed;
-  bool writes_unseen = false;  ///< past the dispatcher and version counters
-  bool may_refuse = false;     ///< such writes met what had been read: an error may say so
+  std::vector<torch::Tensor> held;  ///< so that their nodes live until backward
+  bool writes_unseen = false;       ///< past the dispatcher and version counters
+  bool may_refuse = false;          ///< such writes met what had been read: an error may say so
 
   /// Gives some of the leaves a gradient of zeros, others by every seed; none for 0.
   void give_gradients(std::uint64_t seed);

@@ -1,0 +1,114 @@
+#include "tape/record/argument_reader.h"
+
+#include <ATen/core/List.h>
+
+#include <algorithm>
+#include <utility>
+
+#include "tape/calls/arguments.h"
+
+namespace gradrecomp::tape {
+
+bool has_gradient(const at::TensorBase& tensor) {
+  if (!tensor.requires_grad()) return false;
+  if (!tensor.is_leaf()) return tensor.is_view() && has_gradient(tensor._base());
+  return tensor.unsafeGetTensorImpl()->grad().defined();
+}
+
+void ArgumentReader::read(Draft& draft, const torch::jit::Stack& stack) {
+  const std::size_t count = draft.traits.writes.size();
+  draft.op.arguments.reserve(count);
+  draft.op.reads.reserve(4);
+  for (std::size_t i = 0; i < count; ++i) {
+    read_argument(draft, static_cast<std::int16_t>(i), stack[stack.size() - count + i]);
+  }
+}
+
+void ArgumentReader::read_argument(Draft& draft, std::int16_t position,
+                                   const c10::IValue& argument) {
+  auto& arguments = draft.op.arguments;
+  if (argument.isTensor()) {
+    arguments.emplace_back();
+    const at::Tensor& tensor = draft.copy_for(position, argument.toTensor());
+    if (tensor.defined()) read_tensor(draft, tensor, position, -1);
+    return;
+  }
+  if (argument.isTensorList()) {
+    const auto tensors = argument.toTensorList();
+    c10::List<at::Tensor> places;
+    for (std::size_t i = 0; i < tensors.size(); ++i) {
+      places.push_back(at::Tensor());
+      const at::Tensor tensor = tensors.get(i);
+      if (tensor.defined()) read_tensor(draft, tensor, position, static_cast<std::int32_t>(i));
+    }
+    arguments.emplace_back(std::move(places));
+    return;
+  }
+  if (argument.isOptionalTensorList()) {
+    const auto tensors = argument.toOptionalTensorList();
+    c10::List<std::optional<at::Tensor>> places;
+    for (std::size_t i = 0; i < tensors.size(); ++i) {
+      places.push_back(std::nullopt);
+      const std::optional<at::Tensor> tensor = tensors.get(i);
+      if (tensor && tensor->defined()) {
+        read_tensor(draft, *tensor, position, static_cast<std::int32_t>(i));
+      }
+    }
+    arguments.emplace_back(std::move(places));
+    return;
+  }
+  bool holds_tensors = false;
+  for_each_tensor(argument, [&](const at::Tensor& tensor, std::int32_t element) {
+    holds_tensors = true;
+    read_tensor(draft, tensor, position, element);
+  });
+  // Tensors in lists of lists and the like are read, but not put back.
+  if (is_opaque(argument) || holds_tensors) draft.op.replayable = false;
+  arguments.push_back(holds_tensors ? c10::IValue() : argument);
+}
+
+void ArgumentReader::read_tensor(Draft& draft, const at::Tensor& tensor, std::int16_t argument,
+                                 std::int32_t element) {
+  const OpTraits& traits = draft.traits;
+  const auto& statistics = traits.running_statistics;
+  bool scratch = false;
+  bool updated = false;
+  if (std::find(statistics.begin(), statistics.end(), argument) != statistics.end()) {
+    const bool optional = traits.writes[argument] == 0;
+    updated = draft.updates_statistics && is_watched(tensor);
+    // The running buffers only receive; without them the op gives the same outputs.
+    if (draft.updates_statistics && optional && !updated) return;
+    scratch = draft.updates_statistics && !updated;
+  }
+  const bool constant = tensor.unsafeGetTensorImpl()->is_wrapped_number() && tensor.is_cpu() &&
+                        tape_.find(tensor.storage().unsafeGetStorageImpl()) < 0;
+  const bool written = (traits.writes[argument] != 0 || updated) && !scratch;
+  Read& read = draft.op.reads.emplace_back();
+  read.value = constant ? writer_.add_constant(tensor) : writer_.read(tensor);
+  read.argument = argument;
+  read.element = element;
+  read.written = written;
+  read.scratch = scratch;
+  read.requires_grad = tensor.requires_grad();
+  read.geometry = Geometry(tensor);
+  const bool external = tape_.values()[read.value].external;
+  read.has_gradient = external && has_gradient(tensor);
+  // A replay inside the region may have made it in other memory than the op that made it first.
+  if (written) {
+    draft.written.emplace_back(draft.op.reads.size() - 1, tensor.storage().getWeakStorageImpl());
+  }
+  draft.writes_external |= written && external;
+  draft.note_gradient_of(tensor);
+  draft.reads_lent_memory |=
+      tape_.may_vanish(read.value) || writer_.is_kept_by_its_maker(read.value);
+}
+
+// Whether what `tensor` held before a hidden update may matter to a replay.
+bool ArgumentReader::is_watched(const at::Tensor& tensor) const {
+  const ValueId known = tape_.find(tensor.storage().unsafeGetStorageImpl());
+  if (known < 0) return false;
+  const Value& value = tape_.values()[known];
+  return !value.external || value.num_reads > 0;
+}
+
+}  // namespace gradrecomp::tape

@@ -1,0 +1,36 @@
+#pragma once
+
+#include <ATen/core/Tensor.h>
+#include <ATen/core/ivalue.h>
+#include <ATen/core/stack.h>
+
+#include <cstdint>
+
+#include "tape/record/draft.h"
+#include "tape/record/tape_writer.h"
+
+namespace gradrecomp::tape {
+
+/// Whether backward finds a gradient in `tensor`, or in the leaf that it views. What memory it
+/// takes depends on that.
+[[nodiscard]] bool has_gradient(const at::TensorBase& tensor);
+
+/// Notes in drafts what their calls are given: the values that they read, and all else as it is.
+class ArgumentReader {
+ public:
+  ArgumentReader(const Tape& tape, TapeWriter& writer) : tape_(tape), writer_(writer) {}
+
+  /// `stack` ends with the arguments of the call.
+  void read(Draft& draft, const torch::jit::Stack& stack);
+
+ private:
+  void read_argument(Draft& draft, std::int16_t position, const c10::IValue& argument);
+  void read_tensor(Draft& draft, const at::Tensor& tensor, std::int16_t argument,
+                   std::int32_t element);
+  [[nodiscard]] bool is_watched(const at::Tensor& tensor) const;
+
+  const Tape& tape_;
+  TapeWriter& writer_;
+};
+
+}  // namespace gradrecomp::tape

@@ -1,0 +1,46 @@
+#pragma once
+
+#include <ATen/core/Tensor.h>
+#include <c10/core/GradMode.h>
+
+#include <algorithm>
+#include <cstdint>
+#include <optional>
+#include <utility>
+#include <vector>
+
+#include "tape/dispatch/op_traits.h"
+#include "tape/op.h"
+
+namespace gradrecomp::tape {
+
+/// A call while it is being recorded: the op that it becomes, and what is known of it till then.
+struct Draft {
+  const OpTraits& traits;
+  Op op;
+  std::vector<std::pair<std::int16_t, at::Tensor>> copies = {};  ///< to be replayed from
+  bool updates_statistics = false;                               ///< a BatchNorm in training
+  bool writes_external = false;
+  /// To autograd: nothing it reads requires a gradient. The program may write its results by hand,
+  /// and a replay would miss that.
+  bool is_constant = true;
+  bool reads_lent_memory = false;  ///< which may be gone before a replay
+  bool returns_more = false;       ///< than plain tensors
+  std::optional<c10::Device> device = {};
+  bool is_fickle = false;  ///< on that device
+  bool has_failed = false;
+  /// Which of the op's reads it writes to, and where.
+  std::vector<std::pair<std::size_t, c10::weak_intrusive_ptr<c10::StorageImpl>>> written = {};
+
+  [[nodiscard]] const at::Tensor& copy_for(std::int16_t argument,
+                                           const at::Tensor& original) const {
+    const auto copy = std::ranges::find(copies, argument, &decltype(copies)::value_type::first);
+    return copy == copies.end() ? original : copy->second;
+  }
+
+  void note_gradient_of(const at::Tensor& argument) {
+    is_constant = is_constant && !(argument.requires_grad() && c10::GradMode::is_enabled());
+  }
+};
+
+}  // namespace gradrecomp::tape

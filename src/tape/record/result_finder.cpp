@@ -1,0 +1,120 @@
+#include "tape/record/result_finder.h"
+
+#include <utility>
+
+#include "tape/aten/lent_memory.h"
+#include "tape/calls/arguments.h"
+#include "tape/dispatch/plain_memory.h"
+
+namespace gradrecomp::tape {
+namespace {
+
+/// Whether autograd never follows what has such elements, so that the program may edit it by hand.
+bool is_never_differentiated(c10::ScalarType type) {
+  return !c10::isFloatingType(type) && !c10::isComplexType(type);
+}
+
+/// Whether an operator that is not LibTorch's own has kept hold of `tensor`, one of what it
+/// returned.
+bool is_kept_by_its_maker(const OpTraits& traits, const at::Tensor& tensor,
+                          c10::ArrayRef<c10::IValue> returned) {
+  if (!traits.foreign) return false;
+  const c10::Storage& storage = tensor.storage();
+  const std::size_t num_owners = num_owners_in(returned, *storage.unsafeGetStorageImpl());
+  return tensor.use_count() > 1 || storage.use_count() > num_owners;
+}
+
+/// Whether the operator that returned `tensor` may write to its memory once more, or others may.
+bool is_left_to_others(const OpTraits& traits, const at::Tensor& tensor,
+                       c10::ArrayRef<c10::IValue> returned) {
+  const c10::StorageImpl& storage = *tensor.storage().unsafeGetStorageImpl();
+  return is_lent(storage) || is_mapped(storage) || is_kept_by_its_maker(traits, tensor, returned);
+}
+
+}  // namespace
+
+bool is_rubbish(const Value& value) { return value.uninitialized || value.bytes == 0; }
+
+void ResultFinder::find_returned(Draft& draft, const torch::jit::Stack& stack) {
+  const std::size_t count = draft.op.handle.schema().returns().size();
+  const auto returned = torch::jit::last(stack, count);
+  for (std::size_t i = 0; i < count; ++i) {
+    const auto output = static_cast<std::int16_t>(i);
+    const bool is_direct = returned[i].isTensor() || returned[i].isTensorList();
+    for_each_tensor(returned[i], [&](const at::Tensor& tensor, std::int32_t element) {
+      if (!is_direct) draft.op.replayable = false;
+      find_result(draft, tensor, output, element, returned);
+    });
+  }
+  if (!draft.returns_more) return;
+  // What is more than memory may hold on to what the call was given.
+  draft.op.replayable = false;
+  for (const Read& read : draft.op.reads) tape_.make_source(read.value);
+}
+
+void ResultFinder::find_result(Draft& draft, const at::Tensor& tensor, std::int16_t output,
+                               std::int32_t element, c10::ArrayRef<c10::IValue> returned) {
+  if (!is_plain(tensor)) {
+    draft.returns_more = true;
+    return;
+  }
+  if (const ValueId known = tape_.find(tensor.storage().unsafeGetStorageImpl()); known >= 0) {
+    const bool is_declared = draft.op.handle.schema().returns()[output].alias_info() != nullptr;
+    if (!is_declared) writer_.watch(known, tensor);
+    return;
+  }
+  const auto producer = static_cast<OpId>(tape_.ops().size());
+  const ValueId id = draft.traits.factory ? writer_.add_factory_value(tensor, producer)
+                                          : writer_.add_value(tensor, producer);
+  if (is_left_to_others(draft.traits, tensor, returned)) {
+    writer_.set_borrowed(id);
+    draft.op.replayable = false;
+  }
+  if (draft.traits.uninitialized) {
+    writer_.set_uninitialized(id);
+  } else if (draft.is_constant || is_never_differentiated(tensor.scalar_type())) {
+    print_result(draft, id, Geometry(tensor));
+  }
+  draft.op.results.push_back({.value = id, .output = output, .element = element});
+}
+
+/// Notes what a result contains that the program may write by hand; see
+/// Note [ Writes that nobody saw ].
+void ResultFinder::print_result(const Draft& draft, ValueId value, const Geometry& geometry) {
+  if (!draft.op.replayable) {
+    tape_.make_source(value);
+    return writer_.print_source(value, geometry);
+  }
+  const bool by_factory = draft.op.reads.empty();
+  if (by_factory && !geometry.is_on_cpu()) {
+    tape_.make_source(value);
+  } else {
+    tape_.print(value, geometry, by_factory ? Guard::whole : Guard::sampled);
+  }
+}
+
+void ResultFinder::find_written(Draft& draft) {
+  for (const auto& [i, memory] : draft.written) {
+    const Read& read = draft.op.reads[i];
+    const bool written_already = tape_.values()[read.value].overwritten_by >= 0;
+    auto storage = memory.lock();
+    if (written_already || !storage) continue;
+    const bool is_declared = draft.traits.writes[read.argument] != 0;
+    const bool bumps = is_declared && draft.traits.bumps && !draft.has_failed;
+    const bool fills_alone = draft.traits.fills && draft.op.reads.size() == 1;
+    const bool was_printed = tape_.values()[read.value].has_print;  // a constant goes on as one
+    const auto producer = static_cast<OpId>(tape_.ops().size());
+    const ValueId id = writer_.add_version(read.value, std::move(storage), producer, bumps);
+    if (draft.traits.resizes && is_rubbish(tape_.values()[read.value])) {
+      writer_.set_uninitialized(id);
+    } else if (was_printed && !draft.traits.resizes &&
+               (draft.is_constant || is_never_differentiated(read.geometry.scalar_type()))) {
+      tape_.print(id, read.geometry, Guard::whole);
+    } else if (fills_alone && draft.is_constant) {
+      print_result(draft, id, read.geometry);
+    }
+    draft.op.results.push_back({.value = id, .read = static_cast<std::int32_t>(i)});
+  }
+}
+
+}  // namespace gradrecomp::tape

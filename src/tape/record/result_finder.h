@@ -1,0 +1,36 @@
+#pragma once
+
+#include <ATen/core/Tensor.h>
+#include <ATen/core/ivalue.h>
+#include <ATen/core/stack.h>
+
+#include <cstdint>
+
+#include "tape/record/draft.h"
+#include "tape/record/tape_writer.h"
+
+namespace gradrecomp::tape {
+
+/// Content that nobody has written: more or less of it is all the same.
+[[nodiscard]] bool is_rubbish(const Value& value);
+
+/// Notes in drafts what their calls have made, and puts those values on the tape.
+class ResultFinder {
+ public:
+  ResultFinder(Tape& tape, TapeWriter& writer) : tape_(tape), writer_(writer) {}
+
+  /// What the call returned; `stack` ends with that.
+  void find_returned(Draft& draft, const torch::jit::Stack& stack);
+  /// What it wrote in place.
+  void find_written(Draft& draft);
+
+ private:
+  void find_result(Draft& draft, const at::Tensor& tensor, std::int16_t output,
+                   std::int32_t element, c10::ArrayRef<c10::IValue> returned);
+  void print_result(const Draft& draft, ValueId value, const Geometry& geometry);
+
+  Tape& tape_;
+  TapeWriter& writer_;
+};
+
+}  // namespace gradrecomp::tape
