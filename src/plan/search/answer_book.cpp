@@ -41,7 +41,7 @@ constexpr double kPolicyEvents = 3e5;  // as many as the simulations of one poli
 constexpr double kSpareEvents = 2e6;
 constexpr double kSmallGap = 0.02;  // of the plain peak
 constexpr double kTinyGap = 0.005;
-constexpr double kPartWhereSmall = 0.05;
+constexpr double kPartWhereSmall = 0.02;
 constexpr double kSecondsPerChapter = 0.25;  // on a processor of today
 constexpr double kMovesPerPair = 15;
 constexpr int kManyMoves = 100;  // for each value
@@ -55,7 +55,7 @@ struct Chapter {
 };
 
 constexpr std::array kChapters{
-    Chapter{0.0, 0.5, 0.05, 1},
+    Chapter{0.0, 0.1, 0.05, 1},
     Chapter{0.01, 0.25},
     Chapter{0.02, 0.25},
     Chapter{0.035, 0.5},

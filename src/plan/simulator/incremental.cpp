@@ -1,4 +1,4 @@
-#include "incremental.h"
+#include "plan/simulator/incremental.h"
 
 #include <algorithm>
 #include <utility>
@@ -32,11 +32,11 @@ void add_cost(Simulation& sum, const Simulation& part) {
 
 }  // namespace
 
-IncrementalSimulator::IncrementalSimulator(const Graph& graph) : simulator_(graph) {
+IncrementalSimulator::IncrementalSimulator(const Graph& graph) : execution_(graph) {
   const auto is_seal = [](const Event& event) { return event.kind == EventKind::seal; };
   seal_ =
       static_cast<std::size_t>(std::ranges::find_if(graph.events, is_seal) - graph.events.begin());
-  simulator_.is_read_.assign(graph.values.size(), 0);
+  execution_.watch_reads();
   is_noted_.assign(graph.values.size(), 0);
   peaks_.assign(graph.events.size(), 0);
   next_peaks_.assign(graph.events.size(), 0);
@@ -47,15 +47,15 @@ IncrementalSimulator::IncrementalSimulator(const Graph& graph) : simulator_(grap
 }
 
 void IncrementalSimulator::find_deaths() {
-  death_.assign(simulator_.values_.size(), seal_);
+  death_.assign(graph().values.size(), seal_);
   for (std::size_t t = 0; t < seal_; ++t) {
-    const Event& event = simulator_.events_[t];
+    const Event& event = graph().events[t];
     if (event.kind == EventKind::death) death_[event.id] = t;
   }
 }
 
 void IncrementalSimulator::cut_segments() {
-  const std::size_t num_events = simulator_.events_.size() - seal_ - 1;
+  const std::size_t num_events = graph().events.size() - seal_ - 1;
   const std::size_t num_segments =
       std::clamp<std::size_t>(num_events / kFewestEvents, 1, kMostSegments);
   segments_.resize(num_segments + 1);
@@ -69,32 +69,23 @@ void IncrementalSimulator::cut_segments() {
 
 void IncrementalSimulator::start(KeptSet keep, std::vector<Index> cached_from) {
   from_ = std::move(cached_from);
-  from_.resize(simulator_.values_.size(), 0);
-  simulator_.prepare(keep, {}, {});
-  simulator_.timeline_ = nullptr;
-  simulator_.reset();
+  from_.resize(graph().values.size(), 0);
+  execution_.begin({}, {}, nullptr);
   num_deferred_ = std::ranges::count_if(from_, [](Index from) { return from != 0; });
   defer_if_any();
   now_ = {};
-  for (std::size_t t = 0; t <= seal_; ++t) {
-    simulator_.event_ = static_cast<Index>(t);
-    simulator_.event_peak_bytes_ = simulator_.live_bytes_;
-    simulator_.apply(simulator_.events_[t], keep);
-    peaks_[t] = simulator_.event_peak_bytes_;
-  }
-  sealed_ = simulator_.state_;
-  sealed_op_wanted_ = simulator_.op_wanted_;
+  for (std::size_t t = 0; t <= seal_; ++t) peaks_[t] = execution_.run_event(t, keep);
+  sealed_ = execution_.state().values;
+  sealed_op_wanted_ = execution_.state().op_wanted;
   for (std::size_t s = 0; s < segments_.size(); ++s) {
     Segment& segment = segments_[s];
-    segment.state = simulator_.state_;
-    segment.op_wanted = simulator_.op_wanted_;
-    segment.live_bytes = simulator_.live_bytes_;
+    segment.state = execution_.state();
     run(s);
     for (std::size_t t = segment.begin; t < segment.end; ++t) peaks_[t] = next_peaks_[t];
-    segment.reads = simulator_.reads_;
-    segment.reads_all = simulator_.reads_all_;
-    segment.is_read = simulator_.is_read_;
-    segment.cost = simulator_.result_;
+    segment.reads = execution_.reads();
+    segment.reads_all = execution_.reads_all();
+    segment.is_read = execution_.is_read();
+    segment.cost = execution_.replays();
     add_cost(now_.cost, segment.cost);
   }
   undo_.clear();
@@ -127,23 +118,16 @@ void IncrementalSimulator::update_chunks(std::size_t begin, std::size_t end) {
 }
 
 KeptSet IncrementalSimulator::kept() const {
-  KeptSet keep;
-  for (const State& s : sealed_) keep.push_back(s.dropped ? 0 : 1);
+  KeptSet keep(sealed_.size());
+  for (std::size_t v = 0; v < keep.size(); ++v) keep[v] = sealed_[v].dropped ? 0 : 1;
   return keep;
 }
 
 /// Runs the events of a segment from where the simulator stands.
 void IncrementalSimulator::run(std::size_t segment) {
-  Simulator& sim = simulator_;
-  for (const Index v : sim.reads_) sim.is_read_[v] = 0;
-  sim.reads_.clear();
-  sim.reads_all_ = false;
-  sim.result_ = {};
+  execution_.count_anew();
   for (std::size_t t = segments_[segment].begin; t < segments_[segment].end; ++t) {
-    sim.event_ = static_cast<Index>(t);
-    sim.event_peak_bytes_ = sim.live_bytes_;
-    sim.apply(sim.events_[t], {});
-    next_peaks_[t] = sim.event_peak_bytes_;
+    next_peaks_[t] = execution_.run_event(t, {});
   }
 }
 
@@ -195,11 +179,11 @@ void IncrementalSimulator::set_from(Index v, Index from) {
 
 /// A plan that defers nothing is simulated faster as one that cannot.
 void IncrementalSimulator::defer_if_any() {
-  simulator_.due_from_ =
-      num_deferred_ > 0 ? std::span<const Index>(from_) : std::span<const Index>();
+  execution_.leave_behind(num_deferred_ > 0 ? std::span<const Index>(from_)
+                                            : std::span<const Index>());
 }
 
-IncrementalSimulator::State& IncrementalSimulator::sealed(Index v) {
+ValueState& IncrementalSimulator::sealed(Index v) {
   if (is_noted_[v] == 0) {
     is_noted_[v] = 1;
     undo_.push_back({v, sealed_[v]});
@@ -213,10 +197,10 @@ void IncrementalSimulator::change_seal(const Move& move) {
     undo_from_.push_back({v, false, from_[v]});
     set_from(v, move.cached_from);
   }
-  State& s = sealed(v);
+  ValueState& s = sealed(v);
   if (s.dropped != move.keep) return;
   s.dropped = !move.keep;
-  const Index op = simulator_.values_[v].producer;
+  const Index op = graph().values[v].producer;
   if (s.wanted == 0) return;
   hold(v, move.keep);
   if (!move.keep && sealed_op_wanted_[op] == 0) want_op(op);
@@ -225,8 +209,8 @@ void IncrementalSimulator::change_seal(const Move& move) {
 
 /// A value that is wanted and kept is held.
 void IncrementalSimulator::hold(Index v, bool held) {
-  State& s = sealed(v);
-  const Simulator::ValueFacts& facts = simulator_.values_[v];
+  ValueState& s = sealed(v);
+  const ValueFacts& facts = graph().values[v];
   s.held = held;
   const std::int64_t bytes = held ? facts.bytes : -facts.bytes;
   if (!s.owned) offset_bytes_ += bytes;
@@ -236,9 +220,8 @@ void IncrementalSimulator::hold(Index v, bool held) {
 }
 
 bool IncrementalSimulator::wants_replay(Index op) const {
-  return std::ranges::any_of(simulator_.outputs(op), [this](Index w) {
-    return sealed_[w].dropped && sealed_[w].wanted > 0;
-  });
+  return std::ranges::any_of(
+      graph().outputs(op), [this](Index w) { return sealed_[w].dropped && sealed_[w].wanted > 0; });
 }
 
 void IncrementalSimulator::want_op(Index first) {
@@ -249,12 +232,12 @@ void IncrementalSimulator::want_op(Index first) {
     if (sealed_op_wanted_[op] != 0) continue;
     sealed_op_wanted_[op] = 1;
     undo_ops_.push_back(op);
-    for (const Index w : simulator_.outputs(op)) sealed(w);
-    for (const Index u : simulator_.inputs(op)) {
-      State& s = sealed(u);
+    for (const Index w : graph().outputs(op)) sealed(w);
+    for (const Index u : graph().inputs(op)) {
+      ValueState& s = sealed(u);
       if (++s.wanted > 1) continue;
       if (!s.dropped) hold(u, true);
-      const Index producer = simulator_.values_[u].producer;
+      const Index producer = graph().values[u].producer;
       if (s.dropped && producer >= 0) stack_.push_back(producer);
     }
   }
@@ -268,12 +251,12 @@ void IncrementalSimulator::want_op_no_more(Index first) {
     if (sealed_op_wanted_[op] == 0 || wants_replay(op)) continue;
     sealed_op_wanted_[op] = 0;
     undo_ops_.push_back(op);
-    for (const Index w : simulator_.outputs(op)) sealed(w);
-    for (const Index u : simulator_.inputs(op)) {
-      State& s = sealed(u);
+    for (const Index w : graph().outputs(op)) sealed(w);
+    for (const Index u : graph().inputs(op)) {
+      ValueState& s = sealed(u);
       if (--s.wanted > 0) continue;
       if (s.held) hold(u, false);
-      const Index producer = simulator_.values_[u].producer;
+      const Index producer = graph().values[u].producer;
       if (s.dropped && producer >= 0) stack_.push_back(producer);
     }
   }
@@ -287,7 +270,7 @@ void IncrementalSimulator::patch_seal(std::span<const Move> moves) {
   num_patches_ = 1;
   for (const Move& move : moves) sealed(move.value);
   for (const Undo& u : undo_) {
-    const Index op = simulator_.values_[u.value].producer;
+    const Index op = graph().values[u.value].producer;
     patches.push_back(
         {u.value, sealed_[u.value], op < 0 ? std::uint8_t{0} : sealed_op_wanted_[op]});
   }
@@ -303,45 +286,48 @@ bool IncrementalSimulator::is_affected(std::size_t segment,
 }
 
 void IncrementalSimulator::simulate_segment(std::size_t segment) {
-  Simulator& sim = simulator_;
   const Segment& known = segments_[segment];
   if (position_ != segment) {
-    sim.state_ = known.state;
-    sim.op_wanted_ = known.op_wanted;
-    sim.live_bytes_ = known.live_bytes + offset_bytes_;
-    for (const Patch& patch : patches_[changes_[segment].patches]) {
-      sim.state_[patch.value] = patch.state;
-      const Index op = sim.values_[patch.value].producer;
-      if (op >= 0) sim.op_wanted_[op] = patch.op_wanted;
-    }
+    StepState& state = execution_.state();
+    state = known.state;
+    state.live_bytes += offset_bytes_;
+    patch(state, patches_[changes_[segment].patches]);
   }
   run(segment);
   for (std::size_t t = known.begin; t < known.end; ++t) next_.add(next_peaks_[t], target_bytes_);
-  add_cost(next_.cost, sim.result_);
-  changes_[segment].cost = sim.result_;
-  changes_[segment].reads = sim.reads_;
+  add_cost(next_.cost, execution_.replays());
+  changes_[segment].cost = execution_.replays();
+  changes_[segment].reads = execution_.reads();
   position_ = segment + 1;
   collect_patches(segment);
-  offset_bytes_ = sim.live_bytes_ - segments_[segment + 1].live_bytes;
+  offset_bytes_ = execution_.state().live_bytes - segments_[segment + 1].state.live_bytes;
+}
+
+void IncrementalSimulator::patch(StepState& state, const std::vector<Patch>& patches) const {
+  for (const Patch& patch : patches) {
+    state.values[patch.value] = patch.state;
+    const Index op = graph().values[patch.value].producer;
+    if (op >= 0) state.op_wanted[op] = patch.op_wanted;
+  }
 }
 
 /// What differs at the end of a segment that was just simulated.
 void IncrementalSimulator::collect_patches(std::size_t segment) {
-  const Simulator& sim = simulator_;
-  const Segment& after = segments_[segment + 1];
+  const StepState& now = execution_.state();
+  const StepState& after = segments_[segment + 1].state;
   if (patches_.size() == num_patches_) patches_.emplace_back();
   const std::vector<Patch>& before = patches_[changes_[segment].patches];
   std::vector<Patch>& patches = patches_[num_patches_++];
   patches.clear();
   const auto compare = [&](Index v) {
-    const Index op = sim.values_[v].producer;
-    const std::uint8_t op_wanted = op < 0 ? std::uint8_t{0} : sim.op_wanted_[op];
+    const Index op = graph().values[v].producer;
+    const std::uint8_t op_wanted = op < 0 ? std::uint8_t{0} : now.op_wanted[op];
     const std::uint8_t was_wanted = op < 0 ? std::uint8_t{0} : after.op_wanted[op];
-    if (sim.state_[v] == after.state[v] && op_wanted == was_wanted) return;
-    patches.push_back({v, sim.state_[v], op_wanted});
+    if (now.values[v] == after.values[v] && op_wanted == was_wanted) return;
+    patches.push_back({v, now.values[v], op_wanted});
   };
-  const auto is_old = [&](Index v) { return sim.is_read_[v] == 0; };
-  for (const Index v : sim.reads_) compare(v);
+  const auto is_old = [&](Index v) { return execution_.is_read()[v] == 0; };
+  for (const Index v : execution_.reads()) compare(v);
   for (const Index v : segments_[segment].reads) {
     if (is_old(v)) compare(v);
   }
@@ -389,12 +375,8 @@ void IncrementalSimulator::accept() {
   for (std::size_t s = 0; s < segments_.size(); ++s) {
     Segment& segment = segments_[s];
     Change& change = changes_[s];
-    for (const Patch& patch : patches_[change.patches]) {
-      segment.state[patch.value] = patch.state;
-      const Index op = simulator_.values_[patch.value].producer;
-      if (op >= 0) segment.op_wanted[op] = patch.op_wanted;
-    }
-    segment.live_bytes += change.offset_bytes;
+    patch(segment.state, patches_[change.patches]);
+    segment.state.live_bytes += change.offset_bytes;
     if (s + 1 == segments_.size()) break;
     for (std::size_t t = segment.begin; t < segment.end; ++t) {
       peaks_[t] = change.simulated ? next_peaks_[t] : peaks_[t] + change.offset_bytes;

@@ -7,6 +7,7 @@
 
 #include "gradrecomp/plan/kept_set.h"
 #include "gradrecomp/plan/simulate.h"
+#include "plan/simulator/execution.h"
 
 namespace gradrecomp::plan {
 
@@ -61,21 +62,17 @@ class IncrementalSimulator {
   void accept();
 
  private:
-  using State = Simulator::ValueState;
-
   /// How a value differs from the current plan at some time, and whether its op is wanted.
   struct Patch {
     Index value;
-    State state;
+    ValueState state;
     std::uint8_t op_wanted;
   };
   /// A run of events in backward and what is known of it.
   struct Segment {
     std::size_t begin = 0;
     std::size_t end = 0;
-    std::vector<State> state;  ///< at its begin
-    std::vector<std::uint8_t> op_wanted;
-    std::int64_t live_bytes = 0;
+    StepState state;  ///< at its begin
     std::vector<Index> reads;
     std::vector<std::uint8_t> is_read;
     bool reads_all = false;
@@ -91,21 +88,20 @@ class IncrementalSimulator {
   };
   struct Undo {
     Index value;
-    State state;
+    ValueState state;
   };
 
+  [[nodiscard]] const CompiledGraph& graph() const { return execution_.graph(); }
   void cut_segments();
   void find_deaths();
   void run_forward();
-  void load(std::size_t segment);
   void run(std::size_t segment);
-  void note_end(std::size_t segment);
 
   void undo();
   void change_seal(const Move& move);
   void set_from(Index v, Index from);
   void defer_if_any();
-  State& sealed(Index v);
+  ValueState& sealed(Index v);
   void want_op(Index op);
   void want_op_no_more(Index op);
   [[nodiscard]] bool wants_replay(Index op) const;
@@ -113,12 +109,13 @@ class IncrementalSimulator {
   void patch_seal(std::span<const Move> moves);
   [[nodiscard]] bool is_affected(std::size_t segment, const std::vector<Patch>& patches) const;
   void simulate_segment(std::size_t segment);
+  void patch(StepState& state, const std::vector<Patch>& patches) const;
   void collect_patches(std::size_t segment);
   void count(std::size_t begin, std::size_t end, std::int64_t offset_bytes);
   void count_forward();
   void update_chunks(std::size_t begin, std::size_t end);
 
-  Simulator simulator_;
+  Execution execution_;
   std::size_t seal_ = 0;
   std::vector<std::size_t> death_;  ///< per value: its event in forward; that of the seal if none
   std::vector<Segment> segments_;   ///< and one more, for the end of the step
@@ -131,7 +128,7 @@ class IncrementalSimulator {
   Outcome now_;
 
   // The state at the seal, which attempts change and undo.
-  std::vector<State> sealed_;
+  std::vector<ValueState> sealed_;
   std::vector<std::uint8_t> sealed_op_wanted_;
   std::vector<Undo> undo_;
   std::vector<std::uint8_t> is_noted_;

@@ -1,44 +1,42 @@
-// What a plan lists is checked before it is simulated: sweeps and offloads may come from a file, or
-// belong to another graph.
+#include "plan/simulator/plan_checks.h"
 
 #include <string>
 #include <utility>
 
-#include "gradrecomp/plan/simulate.h"
 #include "plan/error.h"
 
 namespace gradrecomp::plan {
+namespace {
 
-void Simulator::check(std::span<const std::uint8_t> keep, std::span<const Sweep> sweeps,
-                      std::span<const Offload> offloads) const {
-  if (keep.size() != values_.size()) {
-    raise({"simulate", "keep.size()", spelled(keep.size()), "the number of values of the graph",
-           "Pass one entry per value, here " + spelled(values_.size())});
-  }
-  check_sweeps(sweeps);
-  check_offloads(offloads, keep);
+void check_value(const CompiledGraph& graph, Index v, Index previous, const char* name) {
+  const bool ascends = v > previous && v < static_cast<Index>(graph.values.size());
+  if (ascends && graph.values[v].last_version) return;
+  raise({"simulate", name, spelled(v),
+         ascends ? "the last version of its storage"
+                 : "a value of the graph above the one before it, " + spelled(previous),
+         "Sort what a plan lists, each value once, and pass the graph it was made for"});
 }
 
-void Simulator::check_sweeps(std::span<const Sweep> sweeps) const {
+void check_sweeps(const CompiledGraph& graph, std::span<const Sweep> sweeps) {
   Index last_target = -1;
   for (const Sweep& sweep : sweeps) {
-    check_value(sweep.target, std::exchange(last_target, sweep.target), "target of a sweep");
+    check_value(graph, sweep.target, std::exchange(last_target, sweep.target), "target of a sweep");
     Index last_cached = -1;
     for (const Index v : sweep.cached) {
-      check_value(v, std::exchange(last_cached, v), "a value cached by a sweep");
+      check_value(graph, v, std::exchange(last_cached, v), "a value cached by a sweep");
     }
   }
 }
 
-void Simulator::check_offloads(std::span<const Offload> offloads,
-                               std::span<const std::uint8_t> keep) const {
-  const auto num_values = static_cast<Index>(values_.size());
-  const auto num_ops = static_cast<Index>(ops_.size());
+void check_offloads(const CompiledGraph& graph, std::span<const Offload> offloads,
+                    std::span<const std::uint8_t> keep) {
+  const auto num_values = static_cast<Index>(graph.values.size());
+  const auto num_ops = static_cast<Index>(graph.ops.size());
   Index last = -1;
   for (const auto& [value, leaves_after, returns_at] : offloads) {
-    check_value(value, std::exchange(last, value), "an offloaded value");
-    const Index producer = values_[value].producer;
-    if (producer < 0 || values_[value].must_keep || keep[value] == 0) {
+    check_value(graph, value, std::exchange(last, value), "an offloaded value");
+    const Index producer = graph.values[value].producer;
+    if (producer < 0 || graph.values[value].must_keep || keep[value] == 0) {
       raise({"simulate", "an offloaded value", spelled(value),
              "one that an op makes, that can be replayed and that the plan keeps",
              "Offload nothing else"});
@@ -55,13 +53,16 @@ void Simulator::check_offloads(std::span<const Offload> offloads,
   }
 }
 
-void Simulator::check_value(Index v, Index previous, const char* name) const {
-  const bool ascends = v > previous && v < static_cast<Index>(values_.size());
-  if (ascends && values_[v].last_version) return;
-  raise({"simulate", name, spelled(v),
-         ascends ? "the last version of its storage"
-                 : "a value of the graph above the one before it, " + spelled(previous),
-         "Sort what a plan lists, each value once, and pass the graph it was made for"});
+}  // namespace
+
+void check_plan(const CompiledGraph& graph, std::span<const std::uint8_t> keep,
+                std::span<const Sweep> sweeps, std::span<const Offload> offloads) {
+  if (keep.size() != graph.values.size()) {
+    raise({"simulate", "keep.size()", spelled(keep.size()), "the number of values of the graph",
+           "Pass one entry per value, here " + spelled(graph.values.size())});
+  }
+  check_sweeps(graph, sweeps);
+  check_offloads(graph, offloads, keep);
 }
 
 }  // namespace gradrecomp::plan

@@ -1,0 +1,18 @@
+#pragma once
+
+#include <cstdint>
+#include <span>
+
+#include "gradrecomp/plan/plan.h"
+#include "plan/simulator/compiled_graph.h"
+
+namespace gradrecomp::plan {
+
+/// What a plan lists is checked before it is simulated: sweeps and offloads may come from a file,
+/// or belong to another graph.
+///
+/// Throws:  std::invalid_argument as Simulator::run() says.
+void check_plan(const CompiledGraph& graph, std::span<const std::uint8_t> keep,
+                std::span<const Sweep> sweeps, std::span<const Offload> offloads);
+
+}  // namespace gradrecomp::plan
