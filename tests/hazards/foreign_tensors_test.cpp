@@ -253,6 +253,26 @@ TEST(SavedTensorHooks, H6OfTheProgramGoFirstInPartOfARegion) {
   }));
 }
 
+TEST(SavedTensorHooks, H6WhatTheyMakeOfALeafIsWhatABackwardInsideGoesOnWith) {
+  expect_same_in_every_mode([](const RunPart& run) {
+    const auto weight = torch::linspace(-1, 1, 16).view({4, 4}).requires_grad_();
+    const auto x = torch::linspace(0, 1, 16).view({4, 4});
+    Tensors all;
+    for (int step = 0; step < kNumSteps; ++step) {
+      const auto y = run([&] {
+        hooking_engine().hooks = true;
+        const auto inner = ((x * weight).tanh() * weight).exp().sum();
+        hooking_engine().hooks = false;
+        const auto slope = torch::autograd::grad({inner}, {weight}, {}, true, true)[0];
+        return (x * (weight - slope * 0.1)).tanh().sum();
+      });
+      y.backward();
+      all.push_back(gradient_of(weight));
+    }
+    return all;
+  });
+}
+
 TEST(UntrackedTensor, H5ModifiedInPlaceIsAutogradsOwnError) {
   auto values = torch::ones({3}).requires_grad_();
   const auto indices = torch::tensor({{0, 1, 2}});
