@@ -3,12 +3,12 @@
 #include <cstdint>
 #include <memory>
 #include <optional>
-#include <string>
 
 #include "gradrecomp/export.h"
 #include "gradrecomp/guard.h"
 #include "gradrecomp/plan/plan.h"
-#include "gradrecomp/plan/policies.h"
+#include "gradrecomp/plan/policy.h"
+#include "gradrecomp/plan/selection.h"
 
 namespace gradrecomp::inline GRADRECOMP_NAMESPACE {
 
@@ -33,7 +33,7 @@ struct Options {
   plan::CostModel cost = plan::CostModel::seconds;
   /// A fixed policy instead of a budget: "keep_all", "drop_all", "every_2", "sqrt_n", ... Steps
   /// without a plan drop what no stage boundary needs, but for "keep_all", which never drops.
-  std::string policy = {};
+  std::optional<plan::Policy> policy = {};
   /// A plan made elsewhere, used as it is for the op sequence whose signature it names; its figures
   /// are predicted anew. Other sequences are planned by the budget.
   std::shared_ptr<const plan::Plan> plan = {};

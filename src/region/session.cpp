@@ -435,7 +435,7 @@ plan::Plan Session::make_plan(const plan::Graph& graph, c10::Device device) {
   request.selection = options_.selection;
   request.effort = search_effort(graph);
   if (options_.offload) request.host_link = measured_host_link(device);
-  if (!options_.policy.empty()) {
+  if (options_.policy) {
     request.policy = options_.policy;
   } else if (options_.max_peak_bytes) {
     request.max_peak_bytes = options_.max_peak_bytes;

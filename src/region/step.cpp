@@ -55,7 +55,8 @@ Step::Step(std::shared_ptr<Session> session)
   if (session_) {
     if (session_->has_substitutes()) recorder_->take_apart();
     // What is captured cannot be verified, so it is kept where no plan says otherwise.
-    if (session_->options().policy == "keep_all" || is_captured_) recorder_->keep_saved();
+    if (session_->options().policy == plan::Policy("keep_all") || is_captured_)
+      recorder_->keep_saved();
     recorder_->before_op = [this] {
       const bool full = recorder_->window_bytes() > session_->options().window_bytes;
       if (recorder_->in_window_mode() && full) close_window();

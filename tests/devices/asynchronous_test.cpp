@@ -108,7 +108,7 @@ void expect_same_under_every_policy(const std::function<Tensors(const Wrap&)>& s
   const auto plain = steps([](const auto& body) { return body(); });
   std::int64_t num_replayed_ops = 0;
   for (const Options& options : every_policy()) {
-    SCOPED_TRACE(options.policy);
+    SCOPED_TRACE(options.policy ? options.policy->name() : "budget");
     Region region(options);
     torch::manual_seed(7);
     expect_same_bits(plain, steps([&](const auto& body) { return region.run(body); }));

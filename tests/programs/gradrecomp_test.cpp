@@ -32,11 +32,11 @@ TEST(Program, RefusesBadInputWithStatus2) {
   expect_refused("bench --channels-last=3", "channels-last was given a disallowed flag override");
   expect_refused("bench --threads 0", "--threads is 0, but must be a whole number from 1 to 1024.");
   expect_refused("bench --max-overhead 2x", "--max-overhead is 2x, but must be a finite number");
-  expect_refused("bench --compare every-0,plain", "arm of --compare is every-0, but must be plain");
+  expect_refused("bench --compare every_0,plain", "arm of --compare is every_0, but must be plain");
   expect_refused("bench --data no/such/file", "--data is no/such/file, but must be readable");
   expect_refused("bench --json no/such/folder/x.json", "but must be writable");
-  expect_refused("bench --max-overhead 0.1 --policy sqrt", "--max-overhead excludes --policy");
-  expect_refused("bench --policy every-0", "--policy is every-0, but must be a fixed policy");
+  expect_refused("bench --max-overhead 0.1 --policy sqrt_n", "--max-overhead excludes --policy");
+  expect_refused("bench --policy every_0", "--policy is every_0, but must be a fixed policy");
   expect_refused("bench --memory-cap 1GiB",
                  "--device is cpu, but must be one with memory of its own for --memory-cap");
   expect_refused("train --steps 1", "--steps is 1");
@@ -58,7 +58,7 @@ TEST(Program, RefusesBadInputToPlanWithStatus2) {
   expect_refused("plan --model vgg16", "must be one of resnet18, ");
   expect_refused("plan --compare 5%", "--compare is 5%, but must be a fixed policy");
   expect_refused("plan --compare all", "--compare is all");
-  expect_refused("plan --max-peak 1GiB --policy sqrt", "--max-peak excludes --policy");
+  expect_refused("plan --max-peak 1GiB --policy sqrt_n", "--max-peak excludes --policy");
   for (const std::string option : {"--out", "--front", "--svg", "--save-graph"}) {
     expect_refused("plan " + option + " no/such/folder/x",
                    option + ": file is no/such/folder/x, but must be writable");
@@ -141,7 +141,7 @@ TEST(Program, MeasuresWhatItPredictsInEveryArm) {
   const TemporaryFile json;
   const Outcome outcome =
       run_program(std::string("bench ") + kSmall + " --steps 1 --json " + json.path().string() +
-                  " --compare plain,every-1,every-2,sqrt,keep-all,drop-all,pointwise-only");
+                  " --compare plain,every_1,every_2,sqrt_n,keep_all,drop_all,pointwise_only");
   ASSERT_EQ(outcome.status, 0) << outcome.text;
   std::ifstream file(json.path());
   const auto arms = nlohmann::json::parse(file);
@@ -162,7 +162,7 @@ TEST(Program, MeasuresWhatItPredictsInEveryArm) {
 TEST(Program, WritesAllKeysOfAnArm) {
   const TemporaryFile json;
   const Outcome outcome = run_program(std::string("bench ") + kSmall +
-                                      " --steps 1 --policy sqrt --json " + json.path().string());
+                                      " --steps 1 --policy sqrt_n --json " + json.path().string());
   ASSERT_EQ(outcome.status, 0) << outcome.text;
   std::ifstream file(json.path());
   for (const auto& arm : nlohmann::json::parse(file)) {
@@ -242,21 +242,21 @@ TEST(Program, RefusesAPlanMadeForAnotherModel) {
   const testing::TemporaryFolder folder;
   const auto plan = (folder / "plan.json").string();
   const Outcome planned =
-      run_program(std::string("plan ") + kSmall + " --policy sqrt --out " + plan);
+      run_program(std::string("plan ") + kSmall + " --policy sqrt_n --out " + plan);
   ASSERT_EQ(planned.status, 0) << planned.text;
   const std::string other =
       " --model resnet18 --image-size 64 --batch 2 --threads 1 --plan " + plan;
   expect_refused("bench" + other, "The signature of --plan is 0x");
   expect_refused("bench" + other, "that of resnet18, batch 2, image 64 x 64");
   expect_refused("train" + other, "The signature of --plan is 0x");
-  expect_refused("bench --policy sqrt --plan " + plan, "--policy excludes --plan");
+  expect_refused("bench --policy sqrt_n --plan " + plan, "--policy excludes --plan");
   expect_refused("bench --plan no/such/file", "load_plan: file is no/such/file");
 }
 
 TEST(Program, WritesAllKeysOfAFront) {
   const TemporaryFile front;
   const Outcome outcome = run_program(std::string("plan ") + kSmall +
-                                      " --compare every-8 --front " + front.path().string());
+                                      " --compare every_8 --front " + front.path().string());
   ASSERT_EQ(outcome.status, 0) << outcome.text;
   const auto json = nlohmann::json::parse(content(front.path()));
   EXPECT_EQ(json["cost"], "seconds");

@@ -28,11 +28,12 @@ auto guarded(Call call) -> decltype(call()) {
 }
 
 Options options_of(const char* policy, double max_overhead, bool verify) {
-  Options options{.policy = policy,
-                  .verify = verify ? gradrecomp::Verify::first_step : gradrecomp::Verify::never};
-  if (options.policy.empty()) {
+  Options options{.verify = verify ? gradrecomp::Verify::first_step : gradrecomp::Verify::never};
+  if (std::string_view(policy).empty()) {
     options.max_overhead = max_overhead;
     options.cost = gradrecomp::plan::CostModel::flops;
+  } else {
+    options.policy = policy;
   }
   return options;
 }

@@ -53,7 +53,7 @@ std::vector<Mode> every_mode() {
       options.verify_interval_steps = 2;
       const std::string kind = options.max_overhead     ? "max_overhead"
                                : options.max_peak_bytes ? "max_peak_bytes"
-                                                        : options.policy;
+                                                        : options.policy->name();
       modes.push_back(in_region(kind + name_of(verify), options));
     }
   }

@@ -125,7 +125,7 @@ std::int64_t expect_same_training(const std::function<Program()>& make,
   for (const StepState& step : expected) EXPECT_TRUE(step.error.empty()) << step.error;
   std::int64_t num_replayed_ops = 0;
   for (const Options& option : options) {
-    SCOPED_TRACE(option.policy.empty() ? "max_overhead" : option.policy);
+    SCOPED_TRACE(option.policy ? option.policy->name() : "max_overhead");
     torch::manual_seed(kSeed);
     const Program program = make();
     Region region(option);
@@ -150,7 +150,8 @@ void expect_same_step(const std::function<Tensors(const Wrap&)>& step) {
     Region region(options);
     const auto in_region = [&](const auto& body) { return region.run(body); };
     for (int repeat = 0; repeat < 2; ++repeat) {
-      SCOPED_TRACE(options.policy + (repeat == 0 ? ", profiled" : ", planned"));
+      SCOPED_TRACE((options.policy ? options.policy->name() : "budget") +
+                   (repeat == 0 ? ", profiled" : ", planned"));
       compare_step(step, in_region, plain, random);
       num_replayed_ops += region.last_step().num_replayed_ops;
     }

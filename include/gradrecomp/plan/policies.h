@@ -1,15 +1,9 @@
 #pragma once
 
-#include <cstdint>
-#include <string>
-#include <string_view>
-#include <vector>
-
 #include "gradrecomp/export.h"
 #include "gradrecomp/plan/graph.h"
 #include "gradrecomp/plan/kept_set.h"
-#include "gradrecomp/plan/plan.h"
-#include "gradrecomp/plan/selection.h"
+#include "gradrecomp/plan/policy.h"
 
 namespace gradrecomp::plan {
 
@@ -66,13 +60,6 @@ GRADRECOMP_API KeptSet selective(const Graph& graph);
 ///             bytes are exact instead of rounded to slots.
 GRADRECOMP_API KeptSet whole_block(const Graph& graph, double share);
 
-/// A kept set with the sweeps that make values more than once.
-struct FixedPlan {
-  KeptSet keep = {};
-  std::vector<Sweep> sweeps = {};  ///< ascending by target; empty where no op is replayed twice
-  bool operator==(const FixedPlan&) const = default;
-};
-
 /// Binomial checkpointing: reverses the chain of stages with at most `num_checkpoints` boundaries
 /// held at a time, the input of the region aside, at the fewest stage replays.
 ///
@@ -87,45 +74,5 @@ GRADRECOMP_API FixedPlan revolve_n(const Graph& graph, Index num_checkpoints);
 ///
 /// Source:  Chen et al. 2016, section 4.4 (recursion with one checkpoint at a time).
 GRADRECOMP_API FixedPlan nested(const Graph& graph);
-
-/// What decides: a budget (the optimiser) or one of the fixed policies.
-enum class PolicyKind : std::uint8_t {
-  max_overhead,
-  max_peak_bytes,
-  keep_all,
-  drop_all,
-  every_k,
-  sqrt_n,
-  uniform_n,
-  chen_greedy,
-  pointwise_only,
-  selective,
-  whole_block,
-  revolve_n,
-  nested,
-};
-
-struct Policy {
-  PolicyKind kind = PolicyKind::max_overhead;
-  Index count = 0;   ///< k of every_k, segments of uniform_n, checkpoints of revolve_n
-  double share = 0;  ///< of the plain peak, for whole_block
-  bool operator==(const Policy&) const = default;
-};
-
-/// "keep_all", "drop_all", "every_2", "sqrt_n", "uniform_8", "chen_greedy", "pointwise_only",
-/// "selective", "whole_block_0.4", "revolve_5", "nested", "max_overhead", "max_peak_bytes".
-/// Throws:  std::invalid_argument listing these, for any other text.
-GRADRECOMP_API Policy parse_policy(std::string_view text);
-
-/// The text that parse_policy reads.
-GRADRECOMP_API std::string to_string(const Policy& policy);
-
-/// The kept set and sweeps of a fixed policy.
-/// Throws:  std::invalid_argument for the two policies that need a budget.
-GRADRECOMP_API FixedPlan fixed_plan(const Graph& graph, const Policy& policy);
-
-/// The kept set of a fixed policy without sweeps.
-/// Throws:  std::invalid_argument for policies that need a budget or sweeps.
-GRADRECOMP_API KeptSet kept_set(const Graph& graph, const Policy& policy);
 
 }  // namespace gradrecomp::plan

@@ -2,10 +2,10 @@
 
 #include <cstdint>
 #include <optional>
-#include <string>
 
 #include "gradrecomp/plan/host_link.h"
 #include "gradrecomp/plan/plan.h"
+#include "gradrecomp/plan/policy.h"
 #include "gradrecomp/plan/selection.h"
 
 namespace gradrecomp::plan {
@@ -21,8 +21,8 @@ struct Request {
   std::optional<std::int64_t> max_peak_bytes = std::nullopt;
   /// What max_overhead counts, and what is kept low under max_peak_bytes.
   CostModel cost = CostModel::seconds;
-  /// A fixed policy as parse_policy() reads it; empty: the one that the given budget names.
-  std::string policy = {};
+  /// A fixed policy instead of a budget.
+  std::optional<Policy> policy = std::nullopt;
   /// Values decided beforehand, under every policy.
   Selection selection = {};
   /// What kept values may go to host memory by, where a budget is set; none: they may not. Seconds

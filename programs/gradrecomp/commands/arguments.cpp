@@ -67,11 +67,12 @@ void add_budget_arguments(CLI::App& command, Options& options) {
                                       "Extra cost as a ratio to the plain step (0.05)");
   auto* peak = command.add_option("--max-peak", o.max_peak_bytes,
                                   "Activation bytes instead: 512MiB, 2GiB, ...");
-  auto* policy = command.add_option("--policy", o.policy,
-                                    "A fixed policy instead: every-2, sqrt, keep-all, ...");
+  auto* policy = command.add_option_function<std::string>(
+      "--policy", [&o](const std::string& name) { o.policy = name; },
+      "A fixed policy instead: every_2, sqrt_n, keep_all, ...");
   overhead->check(nonnegative())->excludes(peak)->excludes(policy);
   peak->transform(byte_size())->excludes(policy);
-  policy->transform(fixed_policy());
+  policy->check(fixed_policy());
   add_cost_argument(command, o.cost);
   add_switch(command, "--substitutes", o.substitutes,
              "Replay normalisations from their kept statistics");

@@ -40,7 +40,7 @@ void add_arguments(CLI::App& command, BenchOptions& options) {
           [&o](const std::vector<std::string>& arms) {
             for (const auto& arm : arms) o.compared.push_back(parse_arm(arm));
           },
-          "More arms: keep-all,drop-all,every-2,sqrt,pointwise-only,18%,...")
+          "More arms: keep_all,drop_all,every_2,sqrt_n,pointwise_only,18%,...")
       ->delimiter(',');
   add_steps_argument(command, o.num_rounds, "Rounds of four steps an arm");
   command

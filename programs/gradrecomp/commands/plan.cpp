@@ -33,7 +33,7 @@ void add_arguments(CLI::App& command, PlanOptions& options) {
   auto& o = options;
   add_workload_arguments(command, o.workload);
   add_budget_arguments(command, o.budget);
-  command.add_option("--compare", o.compared, "More fixed policies: every-8,...")
+  command.add_option("--compare", o.compared, "More fixed policies: every_8,...")
       ->delimiter(',')
       ->transform(fixed_policy())
       ->default_str("");

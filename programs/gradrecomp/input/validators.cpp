@@ -3,12 +3,9 @@
 #include <fmt/format.h>
 #include <fmt/ranges.h>
 
-#include <algorithm>
 #include <charconv>
 #include <cmath>
 #include <stdexcept>
-
-#include "gradrecomp/plan/policies.h"
 
 namespace gradrecomp::program {
 
@@ -20,13 +17,8 @@ std::optional<double> read_nonnegative(std::string_view text) {
   return is_number && std::isfinite(number) && number >= 0 ? std::optional(number) : std::nullopt;
 }
 
-std::optional<std::string> read_policy(std::string text) try {
-  std::ranges::replace(text, '-', '_');
-  if (text == "sqrt") text = "sqrt_n";
-  const auto kind = plan::parse_policy(text).kind;
-  const bool is_budget =
-      kind == plan::PolicyKind::max_overhead || kind == plan::PolicyKind::max_peak_bytes;
-  return is_budget ? std::nullopt : std::optional(text);
+std::optional<plan::Policy> read_policy(const std::string& text) try {
+  return plan::Policy(text);
 } catch (const std::invalid_argument&) {
   return std::nullopt;
 }
@@ -81,13 +73,8 @@ CLI::Validator one_of(const std::vector<std::string>& names) {
 }
 
 CLI::Validator fixed_policy() {
-  const auto check = [](std::string& text) -> std::string {
-    const auto policy = read_policy(text);
-    if (!policy) return "unknown";
-    text = *policy;
-    return {};
-  };
-  return must_be(fmt::format("a fixed policy, such as {}", kPolicies), {check, ""});
+  const auto check = [](std::string& text) { return read_policy(text) ? "" : "unknown"; };
+  return must_be("a fixed policy: " + plan::Policy::spellings(), {check, ""});
 }
 
 }  // namespace gradrecomp::program

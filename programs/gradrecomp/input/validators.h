@@ -7,16 +7,15 @@
 #include <string_view>
 #include <vector>
 
+#include "gradrecomp/plan/policy.h"
+
 namespace gradrecomp::program {
 
 /// The finite number of at least 0 that `text` is, if it is one.
 std::optional<double> read_nonnegative(std::string_view text);
 
-/// The fixed policy that `text` names with hyphens or underscores, if it is one; sqrt is sqrt_n.
-std::optional<std::string> read_policy(std::string text);
-inline constexpr std::string_view kPolicies =
-    "keep-all, drop-all, every-2, sqrt, uniform-8, chen-greedy, pointwise-only, selective, "
-    "whole-block-0.4, revolve-5, nested";
+/// The fixed policy that `text` names, if it does.
+std::optional<plan::Policy> read_policy(const std::string& text);
 
 // For CLI::Option::transform(). What they refuse is said as `--batch is 0, but must be ...`
 

@@ -11,19 +11,20 @@ namespace gradrecomp::program {
 
 Arm parse_arm(const std::string& text) {
   if (text == "plain") return {text, {}};
-  if (const auto policy = read_policy(text)) return {*policy, {.policy = *policy}};
+  if (const auto policy = read_policy(text)) return {policy->name(), {.policy = *policy}};
   const auto percent =
       text.ends_with('%') ? read_nonnegative(text.substr(0, text.size() - 1)) : std::nullopt;
   if (!percent) {
     reject("An arm of --compare", text,
-           fmt::format("plain, {} or an overhead of at least 0%, such as 18%.", kPolicies));
+           fmt::format("plain, a fixed policy ({}) or an overhead of at least 0%, such as 18%.",
+                       plan::Policy::spellings()));
   }
   return {text, {.max_overhead = *percent / 100}};
 }
 
 Arm main_arm(const Options& options) {
   if (options.plan != nullptr) return {"plan", options};
-  if (!options.policy.empty()) return {options.policy, options};
+  if (options.policy) return {options.policy->name(), options};
   return {options.max_peak_bytes ? "max_peak_bytes" : "max_overhead", options};
 }
 

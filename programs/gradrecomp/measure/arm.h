@@ -9,11 +9,11 @@ namespace gradrecomp::program {
 
 /// One way to run the step.
 struct Arm {
-  std::string name;  ///< as parse_policy() spells it, a share such as "18%", or "plain"
+  std::string name;  ///< as plan::Policy spells it, a share such as "18%", or "plain"
   Options options;   ///< of its region; "plain" has none
 };
 
-/// Reads an arm: "plain", a fixed policy with - or _ ("every-2", "sqrt"), or an overhead ("18%").
+/// Reads an arm: "plain", a fixed policy ("every_2"), or an overhead ("18%").
 /// Throws:  BadInput listing these, for any other text.
 Arm parse_arm(const std::string& text);
 

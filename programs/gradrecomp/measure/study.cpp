@@ -14,7 +14,7 @@ namespace {
 plan::Request request_of(const Options& budget, const std::string& device) {
   plan::Request request{
       .max_peak_bytes = budget.max_peak_bytes, .cost = budget.cost, .policy = budget.policy};
-  if (budget.policy.empty() && !budget.max_peak_bytes) {
+  if (!budget.policy && !budget.max_peak_bytes) {
     request.max_overhead = budget.max_overhead.value_or(0.05);
   }
   if (budget.offload) request.host_link = measured_host_link(open_device(device));

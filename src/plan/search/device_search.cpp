@@ -190,13 +190,12 @@ class DeviceSearch {
   /// What fixed policies keep.
   std::vector<State> by_policies() {
     std::vector<State> states;
-    for (const PolicyKind kind :
-         {PolicyKind::drop_all, PolicyKind::sqrt_n, PolicyKind::pointwise_only}) {
-      states.push_back(measured({decided(kept_set(graph_, {kind}))}));
+    for (const KeptSet& keep : {drop_all(graph_), sqrt_n(graph_), pointwise_only(graph_)}) {
+      states.push_back(measured({decided(keep)}));
     }
     const auto num_stages = static_cast<Index>(graph_.stages.size());
     for (Index k = 1; k <= std::min(num_stages, kMaxEvery); ++k) {
-      states.push_back(measured({decided(kept_set(graph_, {PolicyKind::every_k, k}))}));
+      states.push_back(measured({decided(every_k(graph_, k))}));
     }
     return states;
   }

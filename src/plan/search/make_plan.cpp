@@ -62,25 +62,24 @@ void check_host_link(const HostLink& link) {
   check("host_link.fetch_bytes_per_second", link.fetch_bytes_per_second);
 }
 
-/// The policy of a request whose budgets are consistent with it.
-Policy requested_policy(const Request& request) {
+bool has_budget(const Request& request) { return request.max_overhead || request.max_peak_bytes; }
+
+void check(const Request& request) {
   check_budgets(request);
-  const bool has_budget = request.max_overhead || request.max_peak_bytes;
-  if (request.policy.empty() && !has_budget) {
+  if (!request.policy && !has_budget(request)) {
     raise({"make_plan", "num budgets", "0", "1 where no policy is set",
            "Set max_overhead (0.05 is a good start), max_peak_bytes or policy"});
   }
-  const Policy by_budget{request.max_peak_bytes ? PolicyKind::max_peak_bytes
-                                                : PolicyKind::max_overhead};
-  if (request.policy.empty()) return by_budget;
-  const Policy policy = parse_policy(request.policy);
-  const bool needs_budget =
-      policy.kind == PolicyKind::max_overhead || policy.kind == PolicyKind::max_peak_bytes;
-  if (needs_budget != has_budget || (has_budget && policy != by_budget)) {
-    raise({"make_plan", "policy", '"' + request.policy + '"', "the one its budget names",
-           "Set the budget of that name, and none for a fixed policy"});
+  if (request.policy && has_budget(request)) {
+    raise({"make_plan", "policy", '"' + request.policy->name() + '"', "left out beside a budget",
+           "Set a budget or a fixed policy"});
   }
-  return policy;
+}
+
+/// What the plan for `request` calls what made it.
+std::string maker_of(const Request& request) {
+  if (request.policy) return request.policy->name();
+  return request.max_peak_bytes ? "max_peak_bytes" : "max_overhead";
 }
 
 /// Turns candidates into plans.
@@ -91,11 +90,11 @@ class Describer {
     plain_peak_bytes_ = simulate(graph, keep_all(graph)).peak_bytes;
   }
 
-  [[nodiscard]] Plan plan(const Candidate& chosen, const Policy& policy,
+  [[nodiscard]] Plan plan(const Candidate& chosen, const std::string& maker,
                           const LowerBound& bound) const {
     const Simulation& result = chosen.result;
     Plan plan;
-    plan.policy = to_string(policy);
+    plan.policy = maker;
     plan.keep = chosen.keep;
     plan.sweeps = chosen.sweeps;
     plan.signature = graph_.signature;
@@ -124,14 +123,12 @@ class Planner {
           Replays replays = Replays::many)
       : graph_(graph),
         request_(request),
-        policy_(requested_policy(request)),
         replay_cost_(graph, request.cost),
         verdicts_(std::move(verdicts)),
         replays_(replays) {}
 
   Answer choose() {
-    const bool has_budget = request_.max_overhead || request_.max_peak_bytes;
-    if (!has_budget) return {evaluated(fixed_plan(graph_, policy_))};
+    if (request_.policy) return {evaluated(request_.policy->plan(graph_))};
     if (replays_ == Replays::once) return choose_once();
     AnswerBook book(graph_, replay_cost_, verdicts_, request_.effort);
     Answer answer = request_.max_overhead ? book.within_overhead(*request_.max_overhead)
@@ -150,7 +147,7 @@ class Planner {
     if (!bound_) bound_.emplace(graph_, replay_cost_);
     bound_->tighten(answer.candidate.overhead, kNumCuts);
     const Describer describer(graph_, replay_cost_, request_.cost);
-    Plan plan = describer.plan(answer.candidate, policy_, *bound_);
+    Plan plan = describer.plan(answer.candidate, maker_of(request_), *bound_);
     plan.feasible = answer.feasible;
     return plan;
   }
@@ -171,7 +168,6 @@ class Planner {
 
   const Graph& graph_;
   const Request& request_;
-  Policy policy_;
   ReplayCost replay_cost_;
   std::vector<Verdict> verdicts_;
   Replays replays_;
@@ -187,16 +183,17 @@ Plan solve(const Graph& graph, const Request& request, const std::vector<Verdict
 Plan solve_on_devices(const Graph& graph, const Request& request,
                       const std::vector<Verdict>& verdicts) {
   validate(graph);
-  const Policy policy = requested_policy(request);
-  const bool has_budget = request.max_overhead || request.max_peak_bytes;
   const DeviceMaker make = [](const Graph& g, const Request& r, const std::vector<Verdict>& v,
                               Replays replays) {
     Candidate chosen = Planner(g, r, v, replays).choose().candidate;
     return FixedPlan{std::move(chosen.keep), std::move(chosen.sweeps)};
   };
   DeviceChoice chosen;
-  if (has_budget) chosen = choose_on_devices(graph, request, verdicts, make);
-  if (!has_budget) chosen.made = fixed_plan(graph, policy);
+  if (request.policy) {
+    chosen.made = request.policy->plan(graph);
+  } else {
+    chosen = choose_on_devices(graph, request, verdicts, make);
+  }
   const Graph main = on_device(graph, 0);
   Planner planner(main, request, verdicts);
   Plan plan = planner.described({planner.evaluated(std::move(chosen.made)), chosen.feasible});
@@ -226,13 +223,13 @@ Front find_front(const Graph& graph, const ReplayCost& replay_cost,
 
 Plan make_plan(const Graph& graph, const Request& request) {
   const Stopwatch stopwatch;
+  check(request);
   if (request.host_link) check_host_link(*request.host_link);
   const bool several_devices = num_devices(graph) > 1;
   const auto verdicts = select(graph, request.selection);
   Plan plan = several_devices ? solve_on_devices(graph, request, verdicts)
                               : solve(graph, request, verdicts);
-  const bool has_budget = request.max_overhead || request.max_peak_bytes;
-  if (request.host_link && has_budget && !several_devices)
+  if (request.host_link && has_budget(request) && !several_devices)
     plan = with_offloads(graph, request, plan, solve);
   plan.planning_seconds = stopwatch.seconds();
   return plan;
@@ -250,7 +247,7 @@ std::vector<Plan> make_front(const Graph& graph_of_all, const FrontRequest& requ
   const Describer describer(graph, replay_cost, request.cost);
   std::vector<Plan> plans;
   for (const Candidate& point : front.candidates()) {
-    plans.push_back(describer.plan(point, {PolicyKind::max_overhead}, bound));
+    plans.push_back(describer.plan(point, "max_overhead", bound));
   }
   for (Plan& plan : plans) {
     plan.devices = device_peaks(graph_of_all, plan);

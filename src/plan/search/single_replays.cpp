@@ -20,9 +20,8 @@ constexpr std::int64_t kLeastStep = 1000;
 constexpr std::array kRungs{0.0, 0.01, 0.02, 0.03, 0.05, 0.08, 0.12, 0.18, 0.25, 0.35};
 
 void add_policies(const Graph& graph, LocalSearch& local_search, Front& front) {
-  for (const PolicyKind kind : {PolicyKind::keep_all, PolicyKind::drop_all, PolicyKind::sqrt_n,
-                                PolicyKind::pointwise_only}) {
-    front.add(local_search.evaluate(kept_set(graph, {kind})));
+  for (KeptSet keep : {keep_all(graph), drop_all(graph), sqrt_n(graph), pointwise_only(graph)}) {
+    front.add(local_search.evaluate(std::move(keep)));
   }
   for (KeptSet& keep : every_k_sets(graph, kMaxEvery)) {
     front.add(local_search.evaluate(std::move(keep)));

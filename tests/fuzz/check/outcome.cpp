@@ -1,8 +1,10 @@
 #include "fuzz/check/outcome.h"
 
 #include <algorithm>
+#include <cstring>
 #include <deque>
 #include <memory>
+#include <sstream>
 
 #include "fuzz/program/machine.h"
 #include "fuzz/world/autocast_scope.h"
@@ -164,6 +166,21 @@ Outcome run_together(const Program& program, const Together& together) {
   });
 }
 
+/// Where two contents part, as words of four bytes in hexadecimal.
+std::string first_difference(const std::string& expected, const std::string& actual) {
+  if (expected.size() != actual.size()) return "of another size";
+  const auto part = std::ranges::mismatch(expected, actual).in1 - expected.begin();
+  const auto begin = static_cast<std::size_t>(part) / 4 * 4;
+  std::ostringstream text;
+  text << "from byte " << begin << ": " << std::hex;
+  for (const std::string* content : {&actual, &expected}) {
+    std::uint32_t word = 0;
+    std::memcpy(&word, content->data() + begin, std::min<std::size_t>(4, content->size() - begin));
+    text << word << (content == &actual ? " instead of " : "");
+  }
+  return text.str();
+}
+
 std::string difference(const Outcome& expected, const Outcome& actual) {
   // Some in-place writes make a cycle in the graph that plain autograd does not free either.
   // Such as is freed when the next run's backward begins counts there as less than nothing.
@@ -182,10 +199,11 @@ std::string difference(const Outcome& expected, const Outcome& actual) {
   for (std::size_t i = 0; i < expected.records.size(); ++i) {
     if (expected.records[i] == actual.records[i]) continue;
     names += (names.empty() ? "" : ", ") + expected.records[i].name;
-    if (expected.records[i].name == kErrors) {
-      names +=
-          " (" + actual.records[i].content + "instead of: " + expected.records[i].content + ")";
-    }
+    const std::string& wanted = expected.records[i].content;
+    const std::string& found = actual.records[i].content;
+    const bool is_text = expected.records[i].name == kErrors;
+    names +=
+        " (" + (is_text ? found + "instead of: " + wanted : first_difference(wanted, found)) + ")";
   }
   return names.empty() ? names : "differs in " + names;
 }

@@ -76,7 +76,7 @@ plan::Plan random_plan(Dice& dice, const plan::Graph& graph) {
 }
 
 std::string described(const Options& options) {
-  if (!options.policy.empty()) return options.policy;
+  if (options.policy) return options.policy->name();
   if (options.plan) return "random plan";
   return options.max_overhead ? "max_overhead" : "max_peak_bytes";
 }

@@ -5,7 +5,7 @@
 #include "gradrecomp/plan/policies.h"
 
 int main() {
-  const std::string name = gradrecomp::plan::to_string(gradrecomp::plan::parse_policy("every_2"));
+  const std::string name = gradrecomp::plan::Policy("every_2").name();
   std::cout << name << '\n';
   return name == "every_2" ? 0 : 1;
 }

@@ -120,7 +120,7 @@ TEST(AnswerBook, KnowsEveryFixedPolicy) {
   for_each_book([&](Asked& asked) {
     LocalSearch local_search(asked.graph, asked.replay_cost, asked.verdicts);
     for (const std::string& name : policies()) {
-      FixedPlan made = fixed_plan(asked.graph, parse_policy(name));
+      FixedPlan made = Policy(name).plan(asked.graph);
       const Candidate fixed = local_search.evaluate(std::move(made.keep), std::move(made.sweeps));
       const Answer lower = asked.book.within_overhead(fixed.overhead);
       EXPECT_LE(lower.candidate.result.peak_bytes, fixed.result.peak_bytes) << name;
