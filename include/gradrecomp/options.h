@@ -8,6 +8,7 @@
 #include "gradrecomp/guard.h"
 #include "gradrecomp/plan/plan.h"
 #include "gradrecomp/plan/policy.h"
+#include "gradrecomp/plan/request.h"
 #include "gradrecomp/plan/selection.h"
 
 namespace gradrecomp::inline GRADRECOMP_NAMESPACE {
@@ -66,5 +67,9 @@ struct Options {
 
 /// Throws:  c10::ValueError naming the option that is out of range or contradicts another.
 GRADRECOMP_API void validate(const Options& options);
+
+/// What `options` ask the planner: their budget or policy, or the default budget if they have
+/// neither. Without a host link, whatever Options::offload says, as that is measured.
+GRADRECOMP_API plan::Request request_of(const Options& options);
 
 }  // namespace gradrecomp::inline GRADRECOMP_NAMESPACE

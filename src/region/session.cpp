@@ -430,18 +430,9 @@ void Session::forget_plans() {
 
 plan::Plan Session::make_plan(const plan::Graph& graph, c10::Device device) {
   if (options_.plan && fits(*options_.plan, graph)) return given_plan(graph);
-  plan::Request request;
-  request.cost = options_.cost;
-  request.selection = options_.selection;
+  plan::Request request = request_of(options_);
   request.effort = search_effort(graph);
   if (options_.offload) request.host_link = measured_host_link(device);
-  if (options_.policy) {
-    request.policy = options_.policy;
-  } else if (options_.max_peak_bytes) {
-    request.max_peak_bytes = options_.max_peak_bytes;
-  } else {
-    request.max_overhead = options_.max_overhead.value_or(0.05);
-  }
   return plan_with_selection(graph, std::move(request));
 }
 

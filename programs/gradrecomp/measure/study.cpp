@@ -9,26 +9,15 @@
 #include "workload/device.h"
 
 namespace gradrecomp::program {
-namespace {
-
-plan::Request request_of(const Options& budget, const std::string& device) {
-  plan::Request request{
-      .max_peak_bytes = budget.max_peak_bytes, .cost = budget.cost, .policy = budget.policy};
-  if (!budget.policy && !budget.max_peak_bytes) {
-    request.max_overhead = budget.max_overhead.value_or(0.05);
-  }
-  if (budget.offload) request.host_link = measured_host_link(open_device(device));
-  return request;
-}
-
-}  // namespace
 
 Study make_study(plan::SavedGraph step, const Options& budget,
                  const std::vector<std::string>& more_policies) {
   Study study{.step = std::move(step), .cost = budget.cost};
   const auto& graph = study.step.graph;
   show_progress("planning for the budget");
-  study.chosen = plan::make_plan(graph, request_of(budget, study.step.origin.device));
+  plan::Request request = request_of(budget);
+  if (budget.offload) request.host_link = measured_host_link(open_device(study.step.origin.device));
+  study.chosen = plan::make_plan(graph, request);
   std::vector<std::string> policies{"keep_all",  "drop_all", "every_1",     "every_2",
                                     "every_4",   "sqrt_n",   "chen_greedy", "pointwise_only",
                                     "selective", "nested"};
