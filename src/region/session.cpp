@@ -249,8 +249,9 @@ void Session::warn_if_never_planned(const StepReport& step) {
   num_unplanned_in_row_ = step.followed_plan ? 0 : num_unplanned_in_row_ + 1;
   if (num_unplanned_in_row_ != kManyUnplanned) return;
   TORCH_WARN("GradRecomp: a region has followed no plan for ", kManyUnplanned,
-             " steps. Of the last: ", step.reason,
-             ". Gradients are right, and some memory is saved, but no budget is kept.");
+             " steps. Gradients are right, and some memory is saved, but no budget is kept. Of the "
+             "last: ",
+             step.reason, step.reason.ends_with('.') ? "" : ".");
 }
 
 bool Session::wants_guarded(const Sequence& sequence) const {
