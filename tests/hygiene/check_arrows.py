@@ -77,7 +77,7 @@ HEADERS = {
         "graph": {"batch_fit", "graph", "host_link", "kept_set", "origin", "plan", "request",
                   "selection", "signature"},
         "simulator": {"predict", "simulate"},
-        "policies": {"policies"},
+        "policies": {"policies", "policy"},
         "search": {"batch_plan", "make_plan"},
         "files": {"graph_file", "plan_file"},
     },

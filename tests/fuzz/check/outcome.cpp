@@ -120,8 +120,9 @@ Outcome guarded(const Program& program, Steps steps) {
     steps(outcome);
   } catch (const std::exception& error) {
     outcome.error = first_line(error);
-    empty_engine_queue();
   }
+  // A backward pass that throws leaves its tasks in the queue, also if the program catches that.
+  if (!outcome.error.empty() || !outcome.caught.empty()) empty_engine_queue();
   outcome.leaked_bytes = live_bytes() - before;
   outcome.records.push_back({"default generator", state_of_default_generator()});
   outcome.draws = outcome.records.back().content != state;
