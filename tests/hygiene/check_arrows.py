@@ -29,7 +29,7 @@ ROOMS = {
         "policies": {"graph", "simulator"},
         "chain": {"graph", "simulator"},
         "proof": {"graph", "simulator"},
-        "offload": {"graph", "simulator"},
+        "offload": {"graph", "simulator", "policies"},
         "search": {"graph", "simulator", "policies", "chain", "proof", "offload"},
         "files": {"graph"},
     },
@@ -74,10 +74,10 @@ OWNERS = {
 # Public headers lie in one folder, beside the rooms that implement them.
 HEADERS = {
     "plan": {
-        "graph": {"batch_fit", "graph", "host_link", "kept_set", "origin", "plan", "request",
-                  "selection", "signature"},
+        "graph": {"batch_fit", "graph", "host_link", "kept_set", "origin", "plan", "selection",
+                  "signature"},
         "simulator": {"predict", "simulate"},
-        "policies": {"policies", "policy"},
+        "policies": {"policies", "policy", "request"},
         "search": {"batch_plan", "make_plan"},
         "files": {"graph_file", "plan_file"},
     },
