@@ -73,9 +73,15 @@ std::optional<double> read_share(std::string_view text) {
   return number && *number > 0 && *number <= 1 ? number : std::nullopt;
 }
 
+/// A hyphen reads as an underscore. Not so in the number, where it is a sign.
+bool begins_with(std::string_view text, std::string_view name) {
+  const auto is_same = [](char a, char b) { return (a == '-' ? '_' : a) == b; };
+  return std::ranges::equal(text.substr(0, name.size()), name, is_same);
+}
+
 /// The number of a policy of `family`, 0 if that has none; nothing if `text` does not name one.
 std::optional<double> read_suffix(const Family& family, std::string_view text) {
-  if (!text.starts_with(family.name)) return std::nullopt;
+  if (!begins_with(text, family.name)) return std::nullopt;
   text.remove_prefix(family.name.size());
   switch (family.suffix) {
     case Suffix::none:
@@ -97,10 +103,8 @@ std::string shortest(double number) {
 }  // namespace
 
 Policy::Policy(std::string_view name) {
-  std::string text(name);
-  std::ranges::replace(text, '-', '_');
   for (; family_ < kFamilies.size(); ++family_) {
-    const auto number = read_suffix(kFamilies.at(family_), text);
+    const auto number = read_suffix(kFamilies.at(family_), name);
     if (!number) continue;
     number_ = *number;
     return;

@@ -30,6 +30,7 @@ at::Tensor ParameterCopies::find(const at::Tensor& parameter) {
 }
 
 void ParameterCopies::add(const at::Tensor& parameter, const at::Tensor& copy, ValueId value) {
+  if (!parameter.is_cpu()) return;  // it would never be found
   copies_.push_back({parameter.const_data_ptr(), Geometry(copy), value});
 }
 

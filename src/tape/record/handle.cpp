@@ -20,8 +20,8 @@ at::Tensor leaf_of(const at::Tensor& tensor) {
   if (!tensor.is_leaf() || !tensor.requires_grad()) return tensor;
   const auto node = torch::autograd::impl::try_get_grad_accumulator(tensor);
   const auto* accumulator = dynamic_cast<const torch::autograd::AccumulateGrad*>(node.get());
-  const bool is_leaf = accumulator != nullptr && tensor.is_alias_of(accumulator->variable);
-  return is_leaf ? accumulator->variable : tensor;
+  if (accumulator == nullptr || !accumulator->variable.has_storage()) return tensor;
+  return tensor.is_alias_of(accumulator->variable) ? accumulator->variable : tensor;
 }
 
 }  // namespace

@@ -168,10 +168,11 @@ TEST(Policy, TextGoesThereAndBack) {
   for (const std::string text :
        {"keep_all", "drop_all", "every_2", "every_17", "sqrt_n", "uniform_8", "chen_greedy",
         "pointwise_only", "selective", "whole_block_0.4", "whole_block_1", "revolve_5", "nested",
-        "every_2147483647"}) {
+        "every_2147483647", "whole_block_1e-05"}) {
     EXPECT_EQ(Policy(text).name(), text);
   }
   EXPECT_EQ(Policy("every-3"), Policy("every_3"));
+  EXPECT_EQ(Policy("whole-block-1e-05"), Policy("whole_block_0.00001"));
   EXPECT_NE(Policy("every_3"), Policy("every_4"));
   EXPECT_NE(Policy("sqrt_n"), Policy("nested"));
 }
