@@ -78,7 +78,6 @@ class GRADRECOMP_API Simulator {
   std::vector<Sweep> defer(std::span<const std::uint8_t> keep, std::span<const Index> cached_from);
 
  private:
-  template <bool record>
   Simulation run_events(std::span<const std::uint8_t> keep, std::span<const Sweep> sweeps,
                         std::span<const Offload> offloads, Timeline* timeline);
 

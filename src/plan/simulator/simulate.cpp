@@ -45,21 +45,20 @@ Simulation Simulator::run(std::span<const std::uint8_t> keep, std::span<const Sw
 
 Simulation Simulator::run(std::span<const std::uint8_t> keep, std::span<const Sweep> sweeps,
                           std::span<const Offload> offloads) {
-  return run_events<false>(keep, sweeps, offloads, nullptr);
+  return run_events(keep, sweeps, offloads, nullptr);
 }
 
 Simulation Simulator::run(std::span<const std::uint8_t> keep, std::span<const Sweep> sweeps,
                           std::span<const Offload> offloads, Timeline& timeline) {
-  return run_events<true>(keep, sweeps, offloads, &timeline);
+  return run_events(keep, sweeps, offloads, &timeline);
 }
 
-template <bool record>
 Simulation Simulator::run_events(std::span<const std::uint8_t> keep, std::span<const Sweep> sweeps,
                                  std::span<const Offload> offloads, Timeline* timeline) {
   Execution& execution = *execution_;
   check_plan(execution.graph(), keep, sweeps, offloads);
   execution.begin(sweeps, offloads, timeline);
-  if constexpr (record) clear(*timeline);
+  if (timeline != nullptr) clear(*timeline);
   std::int64_t highest = 0;
   Index peak_event = -1;
   for (std::size_t t = 0; t < execution.graph().events.size(); ++t) {
@@ -68,7 +67,7 @@ Simulation Simulator::run_events(std::span<const std::uint8_t> keep, std::span<c
       highest = peak_bytes;
       peak_event = static_cast<Index>(t);
     }
-    if constexpr (record) {
+    if (timeline != nullptr) {
       timeline->live_bytes.push_back(execution.state().live_bytes);
       timeline->peak_bytes.push_back(peak_bytes);
     }
