@@ -1,4 +1,4 @@
-"""Runs the commands that README.md, CONTRIBUTING.md and docs/ show, on small models.
+"""Runs the commands that the pages show, on small models.
 
 Usage: run_documented_commands.py <repository root> <folder of the programs>
 
@@ -14,29 +14,34 @@ import tempfile
 from pathlib import Path
 
 BUILT = "build/release/bin/"
-# By what a command begins with.
+# By what a command begins with, after the variables that it sets.
 NOT_RUN = {
-    "./scripts/test": "it is what runs the tests",
-    "./scripts/demo": "takes minutes; it builds and starts `gradrecomp train`, which tests run",
-    "./scripts/setup": "the tests below tests/setup run it, in sandboxes",
-    "./scripts/gpu": "needs a GPU; the tests below tests/setup run it up to there",
+    "scripts/test": "it is what runs the tests",
+    "scripts/demo": "takes minutes; it builds and starts `gradrecomp train`, which tests run",
+    "scripts/setup": "the tests below tests/setup run it, in sandboxes",
     "scripts/gpu": "needs a GPU; the tests below tests/setup run it up to there",
     "benchmarks/peers/run": "fetches a complete Python torch and takes minutes",
     "cmake --install": "installed_package_is_usable runs it",
-    "GRADRECOMP_PRESET=": "builds everything anew, with a sanitizer",
     "cmake --build build/asan": "builds everything anew, with a sanitizer",
-    "OMP_NUM_THREADS=1 build/asan": "needs a build with a sanitizer",
-    "TSAN_OPTIONS=": "needs a build with a sanitizer",
+    "build/asan/": "needs a build with a sanitizer",
+    "build/tsan/": "needs a build with a sanitizer",
     "cmake -S . -B build/libfuzzer": "needs Clang, and builds the planner anew",
     "cmake --build build/libfuzzer": "needs Clang, and builds the planner anew",
     "build/libfuzzer/": "needs Clang, and builds the planner anew",
     "mkdir found": "is for the fuzzers after it",
     "ctest": "it is what runs the tests",
+    ".venv/torch-*/bin/clang-format -i": "it changes files; clang_format_agrees checks them",
     f"{BUILT}plan_benchmark": "only times, which tests do not assert",
     f"{BUILT}tape_benchmark": "only times, which tests do not assert",
     f"{BUILT}guard_benchmark": "only times, which tests do not assert",
+    f"{BUILT}idle_benchmark": "only times, which tests do not assert",
+    f"{BUILT}soak_test": "takes hours so; soak_test runs it with fewer steps",
+    f"{BUILT}plan_quality": "takes minutes; plan_test asks the same of smaller graphs",
 }
 RUN = ("gradrecomp ", f"{BUILT}gradrecomp ", f"{BUILT}gradrecomp-fuzz ")
+# What begins like these and goes on is a command, known or not.
+PROGRAMS = ("build/", "benchmarks/", "scripts/", ".venv/", "cmake ", "ctest ")
+SETTINGS = re.compile(r"^(?:[A-Z][A-Z0-9_]*=\S+ +)*(?:\./)?")
 FENCE = re.compile(r"^```(\w*)\n(.*?)^```", re.DOTALL | re.MULTILINE)
 SPAN = re.compile(r"`([^`\n]+)`")
 
@@ -50,8 +55,10 @@ def commands(text):
             if command := line.split("  #")[0].split("   #")[0].strip():
                 yield " ".join(command.split())
     for span in SPAN.findall(FENCE.sub("", text)):
-        beginning = next((b for b in (*RUN, *NOT_RUN) if span.startswith(b)), None)
-        if beginning and ("--" in span or beginning in NOT_RUN):
+        started = SETTINGS.sub("", span)
+        is_named = started.startswith(PROGRAMS) and " " in started
+        has_options = started.startswith(RUN) and "--" in span
+        if has_options or is_named or started.startswith(tuple(NOT_RUN)):
             yield " ".join(span.split())
 
 
@@ -73,7 +80,7 @@ def made_small(words):
 
 def arguments(command, root, programs):
     """What to start for `command`, from another folder than the root of the repository."""
-    words = shlex.split(command)
+    words = shlex.split(SETTINGS.sub("", command))
     program = programs / Path(words[0]).name
     if program.name == "gradrecomp-fuzz":
         words[words.index("--programs") + 1] = "5"
@@ -82,13 +89,19 @@ def arguments(command, root, programs):
     return [program, *made_small(in_root)]
 
 
+def is_run(command):
+    """Whether to run it: placeholders such as `--seed S` say nothing that a program reads."""
+    return SETTINGS.sub("", command).startswith(RUN) and not re.search(r" [A-Z](?: |$)", command)
+
+
 def is_known(command):
-    """Whether it is run or is known not to be; placeholders such as `--seed S` are no commands."""
-    return command.startswith(RUN) or any(command.startswith(beginning) for beginning in NOT_RUN)
+    """Whether it is run or is known not to be."""
+    return SETTINGS.sub("", command).startswith((*RUN, *NOT_RUN))
 
 
 def main(root, programs):
-    pages = [root / "README.md", root / "CONTRIBUTING.md", *sorted((root / "docs").rglob("*.md"))]
+    pages = [*sorted(root.glob("*.md")), root / "data" / "README.md",
+             *sorted((root / "docs").rglob("*.md"))]
     found, faults = 0, []
     with tempfile.TemporaryDirectory() as folder:
         for page in pages:
@@ -96,7 +109,7 @@ def main(root, programs):
                 found += 1
                 if not is_known(command):
                     faults.append(f"{page}: no test runs it, and NOT_RUN does not say why: {command}")
-                if not command.startswith(RUN) or re.search(r" [A-Z](?: |$)", command):
+                if not is_run(command):
                     continue
                 run = subprocess.run(arguments(command, root, programs), cwd=folder, text=True,
                                      capture_output=True, timeout=600, check=False)

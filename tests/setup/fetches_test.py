@@ -17,10 +17,12 @@ class Fetches(Sandbox):
         self.assertEqual(result.returncode, 0, result.stderr)
         return result
 
+    def fetched(self):
+        return [re.search(r"-r scripts/requirements/(\S+)\.txt", call).group(1) for call in self.calls("pip")]
+
     def test_only_what_a_hash_is_known_of(self):
         self.set_up(CMAKE_VERSION="3.20.0")
-        fetched = [re.search(r"-r scripts/requirements/(\S+)\.txt", call).group(1) for call in self.calls("pip")]
-        self.assertEqual(fetched, ["torch-2.11.0-cpu", "torch-2.11.0-compiler", "tools", "solver", "formatter"])
+        self.assertEqual(self.fetched(), ["torch-2.11.0-cpu", "torch-2.11.0-compiler", "tools"])
         for call in self.calls("pip"):
             self.assertIn("--require-hashes --no-deps --only-binary=:all:", call)
 
@@ -42,11 +44,9 @@ class Fetches(Sandbox):
 
     def test_nothing_a_second_time(self):
         self.set_up()
-        before = len(self.calls("pip"))
-        for package in ("highspy", "clang_format"):
-            (self.folder / ENVIRONMENT / "lib/python3.11/site-packages" / package).mkdir()
+        before = self.fetched()
         self.set_up()
-        self.assertEqual(len(self.calls("pip")), before)
+        self.assertEqual(self.fetched(), before)
 
     def test_a_compiler_that_can_link_where_there_is_none(self):
         self.set_up()
@@ -70,11 +70,19 @@ class Fetches(Sandbox):
         self.assertIn("CUDA kernels: left out, no runtime", result.stderr)
         self.assertNotIn("left out", self.set_up(CUDA_KERNELS_SAY="left out", GRADRECOMP_CUDA_KERNELS="OFF").stderr)
 
-    def test_clang_for_tests_alone(self):
+    def test_what_tests_use_for_them_alone_and_once(self):
         self.set_up()
+        before = len(self.fetched())
         self.assertFalse(any("clang" in call for call in self.calls("apt-get")))
         self.run_script("test")
+        self.assertEqual(self.fetched()[before:], ["solver", "formatter"])
         self.assertTrue(any(call.endswith(" clang") for call in self.calls("apt-get")))
+        for package in ("highspy", "clang_format"):
+            (self.folder / ENVIRONMENT / "lib/python3.11/site-packages" / package).mkdir()
+        self.run_script("test")
+        self.assertEqual(len(self.fetched()), before + 2)
+        for call in self.calls("pip"):
+            self.assertIn("--require-hashes --no-deps --only-binary=:all:", call)
 
 
 if __name__ == "__main__":
