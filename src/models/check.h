@@ -10,13 +10,13 @@
 namespace gradrecomp::models {
 
 template <typename T>
-struct Option {
+struct NamedValue {
   const char* name;
   T value;
 };
 
 /// Throws:     c10::ValueError naming the first of the sizes of `model` that is below 1.
-inline void check_sizes(const char* model, std::initializer_list<Option<std::int64_t>> sizes) {
+inline void check_sizes(const char* model, std::initializer_list<NamedValue<std::int64_t>> sizes) {
   for (const auto& [name, value] : sizes) {
     TORCH_CHECK_VALUE(value > 0, model, ": ", name, " is ", value,
                       ", but must be at least 1. Set it in the options.");
@@ -25,7 +25,7 @@ inline void check_sizes(const char* model, std::initializer_list<Option<std::int
 
 /// Throws:     c10::ValueError naming the first of `model`'s options outside [0, 1).
 inline void check_probabilities(const char* model,
-                                std::initializer_list<Option<double>> probabilities) {
+                                std::initializer_list<NamedValue<double>> probabilities) {
   for (const auto& [name, value] : probabilities) {
     TORCH_CHECK_VALUE(value >= 0 && value < 1, model, ": ", name, " is ", value,
                       ", but must be a probability in [0, 1). Set it in the options.");
@@ -33,8 +33,8 @@ inline void check_probabilities(const char* model,
 }
 
 /// Throws:     c10::ValueError if `value` is not a multiple of `factor`; both are positive.
-inline void check_multiple(const char* model, Option<std::int64_t> value,
-                           Option<std::int64_t> factor) {
+inline void check_multiple(const char* model, NamedValue<std::int64_t> value,
+                           NamedValue<std::int64_t> factor) {
   TORCH_CHECK_VALUE(value.value % factor.value == 0, model, ": ", value.name, " is ", value.value,
                     ", but must be a multiple of ", factor.name, ", which is ", factor.value,
                     ". Change one of the two.");

@@ -70,7 +70,7 @@ class StepLog final : public tape::Observer, public AllocationSink {
   explicit StepLog(const std::shared_ptr<const tape::Tape>& tape);
 
   using Clock = std::chrono::steady_clock;
-  struct Block {
+  struct Allocation {
     std::int64_t bytes = 0;
     tape::ValueId value = -1;  // -1: no value lives in it
   };
@@ -81,7 +81,7 @@ class StepLog final : public tape::Observer, public AllocationSink {
   };
   struct Memory {
     c10::Device device;
-    std::unordered_map<const void*, Block> blocks = {};
+    std::unordered_map<const void*, Allocation> blocks = {};
     Span outside = {};
     Span inside_op = {};
   };

@@ -13,7 +13,7 @@ constexpr int kMostPasses = 4;  // a profile is of
 
 ClosedStep::ClosedStep(std::shared_ptr<Session> session, std::int64_t number,
                        std::shared_ptr<profile::StepLog> log, Session::Sequence sequence,
-                       std::vector<std::uint8_t> kept)
+                       tape::Retentions kept)
     : session_(std::move(session)),
       number_(number),
       log_(std::move(log)),

@@ -19,7 +19,7 @@ class ClosedStep : public std::enable_shared_from_this<ClosedStep> {
   /// session calls the step.
   ClosedStep(std::shared_ptr<Session> session, std::int64_t number,
              std::shared_ptr<profile::StepLog> log, Session::Sequence sequence,
-             std::vector<std::uint8_t> kept);
+             tape::Retentions kept);
   /// Tells the session if no backward pass has asked for anything.
   ~ClosedStep();
   ClosedStep(const ClosedStep&) = delete;
@@ -41,7 +41,7 @@ class ClosedStep : public std::enable_shared_from_this<ClosedStep> {
   std::int64_t number_;
   std::shared_ptr<profile::StepLog> log_;
   Session::Sequence sequence_;
-  std::vector<std::uint8_t> kept_;
+  tape::Retentions kept_;
   std::set<int> passes_;    // that have asked and not ended, by number
   int num_passes_ = 0;      // that have ended, while it is profiled
   bool was_asked_ = false;  // also by a pass that failed

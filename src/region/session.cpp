@@ -54,24 +54,24 @@ tape::Offloads offloads_of(const plan::Plan& plan) {
   return std::make_shared<const tape::OffloadPlan>(plan.offloads);
 }
 
-std::shared_ptr<const std::vector<std::uint8_t>> kept_by(const plan::Plan& plan,
-                                                         const plan::Graph& graph) {
-  auto keep = plan.keep;
-  for (std::size_t i = 0; i < keep.size(); ++i) {
-    if (graph.values[i].must_keep) {
-      keep[i] = static_cast<std::uint8_t>(tape::Verdict::keep_as_source);
-    }
+std::shared_ptr<const tape::Retentions> retentions_of(const plan::Plan& plan,
+                                                      const plan::Graph& graph) {
+  tape::Retentions retentions;
+  for (std::size_t i = 0; i < plan.keep.size(); ++i) {
+    retentions.push_back(graph.values[i].must_keep ? tape::Retention::keep_as_source
+                         : plan.keep[i] != 0       ? tape::Retention::keep
+                                                   : tape::Retention::drop);
   }
-  return std::make_shared<const std::vector<std::uint8_t>>(std::move(keep));
+  return std::make_shared<const tape::Retentions>(std::move(retentions));
 }
 
 /// A sequence that goes on as a step of it kept, without a plan.
 std::shared_ptr<KnownSequence> safe_sequence(const Session::Sequence& sequence,
-                                             std::vector<std::uint8_t> kept, std::string why) {
+                                             tape::Retentions kept, std::string why) {
   auto known = std::make_shared<KnownSequence>();
   known->why_safe = std::move(why);
   known->recording_plan.sequence = std::make_shared<const Session::Sequence>(sequence);
-  known->recording_plan.keep = std::make_shared<const std::vector<std::uint8_t>>(std::move(kept));
+  known->recording_plan.retentions = std::make_shared<const tape::Retentions>(std::move(kept));
   return known;
 }
 
@@ -265,7 +265,7 @@ void Session::note_guarded(const Sequence& sequence, const tape::RecordingPlan& 
                            std::vector<tape::ValueId> values) {
   const std::lock_guard lock(mutex_);
   const Known known = find(sequence);
-  if (!known || known->recording_plan.keep != followed.keep) return;
+  if (!known || known->recording_plan.retentions != followed.retentions) return;
   auto changed = std::make_shared<KnownSequence>(*known);
   changed->recording_plan.guarded =
       std::make_shared<const std::vector<tape::ValueId>>(std::move(values));
@@ -339,11 +339,11 @@ void Session::learn(const Profiled& profiled, plan::Graph graph) {
   remember(std::move(known));
 }
 
-void Session::settle(const Sequence& sequence, std::vector<std::uint8_t> kept, std::string why) {
+void Session::settle(const Sequence& sequence, tape::Retentions kept, std::string why) {
   remember(safe_sequence(sequence, std::move(kept), std::move(why)));
 }
 
-void Session::settle_unplannable(const Sequence& sequence, std::vector<std::uint8_t> kept,
+void Session::settle_unplannable(const Sequence& sequence, tape::Retentions kept,
                                  const std::string& why) {
   if (!warned_of_safe_.exchange(true)) {
     TORCH_WARN(
@@ -354,7 +354,7 @@ void Session::settle_unplannable(const Sequence& sequence, std::vector<std::uint
   settle(sequence, std::move(kept), "it cannot be planned: " + why);
 }
 
-void Session::never_asked(const Sequence& sequence, std::vector<std::uint8_t> kept) {
+void Session::never_asked(const Sequence& sequence, tape::Retentions kept) {
   const std::lock_guard lock(mutex_);
   if (sequence.empty() || asked_.contains(sequence.back()) || find(sequence)) return;
   if (never_asked_.size() == kMostSignatures) never_asked_.clear();
@@ -380,7 +380,7 @@ void Session::plan_for(KnownSequence& known) {
   const plan::Graph& graph = *known.graph;
   known.plan = std::make_shared<const plan::Plan>(make_plan(graph, known.device));
   known.name = std::make_shared<const std::string>(known.plan->brief_report());
-  known.recording_plan.keep = kept_by(*known.plan, graph);
+  known.recording_plan.retentions = retentions_of(*known.plan, graph);
   known.recording_plan.sweeps = sweep_plans_of(*known.plan);
   known.recording_plan.offloads = offloads_of(*known.plan);
   known.recording_plan.guarded = nullptr;
@@ -421,7 +421,7 @@ void Session::forget_plans() {
     if (!known->plan) continue;
     auto forgotten = std::make_shared<KnownSequence>(*known);
     forgotten->plan = nullptr;
-    forgotten->recording_plan.keep = nullptr;
+    forgotten->recording_plan.retentions = nullptr;
     forgotten->recording_plan.sweeps = nullptr;
     forgotten->recording_plan.offloads = nullptr;
     known = std::move(forgotten);

@@ -46,11 +46,11 @@ class Session {
   struct Profiled {
     const Sequence& sequence;
     std::vector<tape::ReplayMethod> methods;
-    std::vector<std::uint8_t> kept;  ///< what the step itself kept, as a recording plan does
-    c10::Device device;              ///< that its ops ran on
-    bool has_one_mode;               ///< all its ops ran in one NumericMode
-    bool was_short_of_memory;        ///< so that not all it made was verified
-    bool is_of_first_pass;           ///< else of several, of which it has told before
+    tape::Retentions kept;     ///< what the step itself kept, as a recording plan does
+    c10::Device device;        ///< that its ops ran on
+    bool has_one_mode;         ///< all its ops ran in one NumericMode
+    bool was_short_of_memory;  ///< so that not all it made was verified
+    bool is_of_first_pass;     ///< else of several, of which it has told before
   };
 
   static constexpr const char* kBackwardInside =
@@ -101,14 +101,13 @@ class Session {
   /// Notes that a profiled step is gone and no backward pass has asked it for anything. When that
   /// comes again, and no pass has ever asked such a step, the sequence goes on without a profile,
   /// until asked() says otherwise.
-  void never_asked(const Sequence& sequence, std::vector<std::uint8_t> kept);
+  void never_asked(const Sequence& sequence, tape::Retentions kept);
   /// Notes that a backward pass asks a step for something.
   void asked(const Sequence& sequence);
   /// Makes the sequence one that goes on as it was run, for lack of anything to plan.
-  void settle(const Sequence& sequence, std::vector<std::uint8_t> kept, std::string why);
+  void settle(const Sequence& sequence, tape::Retentions kept, std::string why);
   /// The same for what the planner's model does not know, of which the program is warned.
-  void settle_unplannable(const Sequence& sequence, std::vector<std::uint8_t> kept,
-                          const std::string& why);
+  void settle_unplannable(const Sequence& sequence, tape::Retentions kept, const std::string& why);
   /// Without verification it would not be known which substitutes give equal bits.
   [[nodiscard]] bool has_substitutes() const { return options_.substitutes && verifies(); }
   [[nodiscard]] bool verifies() const { return options_.verify != Verify::never; }

@@ -19,21 +19,20 @@ struct EndOfThread {
 
 tape::RecordingPlan drop_everything() {
   static const auto* nothing =
-      new auto(std::make_shared<const std::vector<std::uint8_t>>());  // for programs that end
+      new auto(std::make_shared<const tape::Retentions>());  // for programs that end
   return {nullptr, *nothing};
 }
 
 /// What the tape holds as it is sealed, as a recording plan says it.
-std::vector<std::uint8_t> kept_by(const tape::Tape& tape) {
-  std::vector<std::uint8_t> kept;
+tape::Retentions retentions_of(const tape::Tape& tape) {
+  tape::Retentions retentions;
   for (const tape::Value& value : tape.values()) {
     const bool is_kept = value.hold == tape::Hold::kept || value.hold == tape::Hold::offloaded;
-    const auto verdict = value.must_keep ? tape::Verdict::keep_as_source
-                         : is_kept       ? tape::Verdict::keep
-                                         : tape::Verdict::drop;
-    kept.push_back(static_cast<std::uint8_t>(verdict));
+    retentions.push_back(value.must_keep ? tape::Retention::keep_as_source
+                         : is_kept       ? tape::Retention::keep
+                                         : tape::Retention::drop);
   }
-  return kept;
+  return retentions;
 }
 
 }  // namespace
@@ -48,7 +47,7 @@ Step::Step(std::shared_ptr<Session> session)
   const tape::RecordingPlan plan =
       session_ ? as_far_as_possible(session_->begin_step(!is_captured_)) : drop_everything();
   if (session_) number_ = session_->step_number();
-  if (plan.keep == nullptr && !is_captured_) begin_profile();
+  if (plan.retentions == nullptr && !is_captured_) begin_profile();
   name_plan(plan);
   recorder_ = std::make_unique<tape::Recorder>(
       tape_, plan, [this](std::size_t call, std::uint64_t hash) { return left_plan(call, hash); });
@@ -114,7 +113,7 @@ void Step::begin_profile() {
 }
 
 void Step::name_plan(const tape::RecordingPlan& plan) {
-  const bool planned = session_ != nullptr && plan.keep != nullptr;
+  const bool planned = session_ != nullptr && plan.retentions != nullptr;
   tape_->name_plan(planned ? session_->plan_name() : nullptr);
 }
 
@@ -128,7 +127,7 @@ tape::RecordingPlan Step::left_plan(std::size_t call, std::uint64_t hash) {
   auto plan = as_far_as_possible(session_->leave_plan(call, hash));
   name_plan(plan);
   // Only a log of the whole step makes a graph; a step that leaves later is profiled next time.
-  if (plan.keep == nullptr && call == 0 && !is_captured_) {
+  if (plan.retentions == nullptr && call == 0 && !is_captured_) {
     begin_profile();
     if (stage_) recorder_->begin_stage(log_->stage(*stage_));
   }
@@ -165,7 +164,7 @@ void Step::close() {
   recorder_.reset();
   current_step = nullptr;
   if (log_) log_->look_for_deaths(*tape_);
-  auto kept = log_ ? kept_by(*tape_) : std::vector<std::uint8_t>();
+  auto kept = log_ ? retentions_of(*tape_) : tape::Retentions();
   const bool is_profile = session_ && log_ && !sequence.empty();
   const bool is_done = is_profile && !tape_->has_handles();
   tape_->seal();

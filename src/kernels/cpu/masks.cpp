@@ -3,13 +3,13 @@
 
 #include "gradrecomp/kernels/check.h"
 #include "kernels/cpu/cpu.h"
-#include "kernels/cpu/parallel_blocks.h"
+#include "kernels/cpu/parallel_tiles.h"
 
 namespace gradrecomp::kernels::cpu {
 namespace {
 
 static_assert(std::endian::native == std::endian::little, "eight bools are read as one integer");
-static_assert(kBlock % 8 == 0, "a block begins at a whole byte of bits");
+static_assert(kTile % 8 == 0, "a tile begins at a whole byte of bits");
 
 // The product gathers bit 0 of each byte in the top byte, first byte lowest.
 std::uint8_t pack_eight(const std::uint8_t* mask) {
@@ -31,7 +31,7 @@ void pack_mask(const PackMask& args, Stream /*stream*/) {
   check(args);
   const auto* mask = static_cast<const std::uint8_t*>(args.mask);
   auto* bits = static_cast<std::uint8_t*>(args.bits);
-  for_each_block(args.num_elements, [&](std::int64_t first, std::int64_t size) {
+  for_each_tile(args.num_elements, [&](std::int64_t first, std::int64_t size) {
     const std::int64_t last = first + size;
     std::int64_t i = first;
     for (; i + 8 <= last; i += 8) bits[i / 8] = pack_eight(mask + i);
@@ -46,7 +46,7 @@ void unpack_mask(const UnpackMask& args, Stream /*stream*/) {
   check(args);
   const auto* bits = static_cast<const std::uint8_t*>(args.bits);
   auto* mask = static_cast<std::uint8_t*>(args.mask);
-  for_each_block(args.num_elements, [&](std::int64_t first, std::int64_t size) {
+  for_each_tile(args.num_elements, [&](std::int64_t first, std::int64_t size) {
     const std::int64_t last = first + size;
     std::int64_t i = first;
     for (; i + 8 <= last; i += 8) unpack_eight(bits[i / 8], mask + i);

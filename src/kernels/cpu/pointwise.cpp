@@ -2,7 +2,7 @@
 
 #include "gradrecomp/kernels/check.h"
 #include "kernels/cpu/cpu.h"
-#include "kernels/cpu/parallel_blocks.h"
+#include "kernels/cpu/parallel_tiles.h"
 
 namespace gradrecomp::kernels {
 
@@ -15,10 +15,10 @@ namespace cpu {
 
 void apply_chain(const PointwiseChain& chain, Stream /*stream*/) {
   check(chain);
-  for_each_block(chain.num_elements, [&](std::int64_t first, std::int64_t size) {
-    Block block(chain.dtype, chain.x, chain.y, first, size);
-    for (const Step& step : chain.steps) block.apply(step);
-    block.finish();
+  for_each_tile(chain.num_elements, [&](std::int64_t first, std::int64_t size) {
+    Tile tile(chain.dtype, chain.x, chain.y, first, size);
+    for (const Step& step : chain.steps) tile.apply(step);
+    tile.finish();
   });
 }
 

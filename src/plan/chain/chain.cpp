@@ -43,16 +43,17 @@ constexpr int kFewestOpenPoints = 3;
 constexpr std::int64_t kNone = PruningBounds::kNone;
 
 /// How a partial plan came about: the choice for one block and the plan for those after it.
-struct Step {
+struct Link {
   BlockChoice choice;
   Index next = -1;
 };
 
 /// The program for up to `kReaches` replays that run across one cut.
 template <std::size_t kReaches>
-class Chain {
+class ChainProgram {
  public:
-  Chain(std::span<const Menu* const> menus, const ChainSize& size, const PruningBounds* pruning)
+  ChainProgram(std::span<const Menu* const> menus, const ChainSize& size,
+               const PruningBounds* pruning)
       : menus_(menus),
         size_(size),
         pruning_(pruning),
@@ -86,10 +87,10 @@ class Chain {
     next_closed_.assign(size_.num_buckets, {});
     next_open_.resize(static_cast<std::size_t>(size_.num_buckets) * num_lists());
     for (std::vector<Partial>& cell : next_open_) cell.clear();
-    for (const Boundary out : {Boundary::kept, Boundary::dropped}) {
-      for (const Boundary in : {Boundary::kept, Boundary::dropped}) {
+    for (const CutFate out : {CutFate::kept, CutFate::dropped}) {
+      for (const CutFate in : {CutFate::kept, CutFate::dropped}) {
         for (const Option& option : menu.of(out, in)) extend({&option, out, in, 0});
-        if (out == Boundary::kept) continue;
+        if (out == CutFate::kept) continue;
         for (int passes = 1; passes <= size_.max_passes; ++passes) {
           for (const Option& option : menu.of(out, in)) extend({&option, out, in, passes});
         }
@@ -109,7 +110,7 @@ class Chain {
 
   void extend(const BlockChoice& choice) {
     if (choice.option->just_in_time && size_.max_passes == 0) return;
-    const std::vector<Partial>& after = choice.out == Boundary::kept ? closed_ : open_;
+    const std::vector<Partial>& after = choice.out == CutFate::kept ? closed_ : open_;
     for (const Partial& partial : after) {
       if (choice.num_passes > 0 && choice.num_passes >= partial.num_reaches) continue;
       const Partial made = joined(partial, choice);
@@ -128,8 +129,8 @@ class Chain {
     const int passes = choice.num_passes;
     Partial made{.rest_bytes = after.rest_bytes + o.retained_bytes,
                  .cost = after.cost + o.cost + passes * o.pass_cost};
-    const bool was_open = choice.out == Boundary::dropped;
-    const bool stays_open = choice.in == Boundary::dropped;
+    const bool was_open = choice.out == CutFate::dropped;
+    const bool stays_open = choice.in == CutFate::dropped;
     const std::int64_t swept =
         was_open ? after.since_bytes[passes] + o.retained_bytes + o.swept_bytes : 0;
     if (was_open && stays_open && o.linked) {
@@ -163,7 +164,7 @@ class Chain {
 
   void add(Partial made, const BlockChoice& choice, Index next) {
     const auto bucket = static_cast<std::size_t>(made.cost * buckets_per_cost_);
-    const bool closed = choice.in == Boundary::kept;
+    const bool closed = choice.in == CutFate::kept;
     if (closed) {
       Partial& cell = next_closed_[bucket];
       const bool better = made.rest_bytes < cell.rest_bytes ||
@@ -274,8 +275,8 @@ class Chain {
   std::vector<Partial> open_;
   std::vector<Partial> next_closed_;
   std::vector<std::vector<Partial>> next_open_;
-  std::vector<Step> tried_;
-  std::vector<Step> steps_;
+  std::vector<Link> tried_;
+  std::vector<Link> steps_;
 };
 
 /// The points that no other one beats, by rising cost.
@@ -291,10 +292,10 @@ std::vector<ChainPoint> merged(std::vector<ChainPoint> points,
 /// With no more room for replays in its partial plans than they need: most of the time goes there.
 std::vector<ChainPoint> solve(std::span<const Menu* const> menus, const ChainSize& size,
                               const PruningBounds* pruning) {
-  if (size.max_passes == 0) return Chain<1>(menus, size, pruning).solve();
-  if (size.max_passes == 1) return Chain<2>(menus, size, pruning).solve();
-  if (size.max_passes <= 2) return Chain<3>(menus, size, pruning).solve();
-  return Chain<10>(menus, size, pruning).solve();
+  if (size.max_passes == 0) return ChainProgram<1>(menus, size, pruning).solve();
+  if (size.max_passes == 1) return ChainProgram<2>(menus, size, pruning).solve();
+  if (size.max_passes <= 2) return ChainProgram<3>(menus, size, pruning).solve();
+  return ChainProgram<10>(menus, size, pruning).solve();
 }
 
 }  // namespace

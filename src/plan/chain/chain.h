@@ -12,8 +12,8 @@ namespace gradrecomp::plan {
 /// What a chain does with one of its blocks.
 struct BlockChoice {
   const Option* option = nullptr;
-  Boundary out = Boundary::kept;
-  Boundary in = Boundary::kept;
+  CutFate out = CutFate::kept;
+  CutFate in = CutFate::kept;
   /// Of the replays that run through the block, those before the one that leaves its values behind.
   /// The last to run through is that of the next block.
   int num_passes = 0;

@@ -97,7 +97,7 @@ std::vector<Index> ChainSearch::cached_from(const ChainPoint& point) const {
   for (std::size_t b = block_graphs_.size(); b-- > 0;) {
     const BlockGraph& block = block_graphs_[b];
     const BlockChoice& choice = point.choices[b];
-    const bool was_open = choice.out == Boundary::dropped;
+    const bool was_open = choice.out == CutFate::dropped;
     const Index due = was_open && choice.num_passes > 0 ? reaches.at(choice.num_passes) : 0;
     for (const Index v : block.global) {
       if (blocks_.made_in[v] != static_cast<Index>(b)) continue;
@@ -106,7 +106,7 @@ std::vector<Index> ChainSearch::cached_from(const ChainPoint& point) const {
     for (const Index v : block.boundary) from[block.global[v]] = due;
     const bool goes_on = was_open && choice.option->linked;
     reaches.resize(goes_on ? choice.num_passes + 1 : 0);
-    if (choice.in == Boundary::dropped) reaches.push_back(backward_begin_[b]);
+    if (choice.in == CutFate::dropped) reaches.push_back(backward_begin_[b]);
   }
   return from;
 }

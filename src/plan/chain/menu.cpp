@@ -37,7 +37,7 @@ bool as_good(const Option& a, const Option& b) {
 class MenuSearch {
  public:
   MenuSearch(const BlockGraph& block, const ReplayCost& replay_cost, Simulator& simulator,
-             Boundary out, Boundary in)
+             CutFate out, CutFate in)
       : block_(block),
         replay_cost_(replay_cost),
         simulator_(simulator),
@@ -200,8 +200,8 @@ class MenuSearch {
   const BlockGraph& block_;
   const ReplayCost& replay_cost_;
   Simulator& simulator_;
-  Boundary out_;
-  Boundary in_;
+  CutFate out_;
+  CutFate in_;
   std::size_t num_choices_;
   int left_ = 0;
   Timeline timeline_;
@@ -223,10 +223,10 @@ double Menu::dearest(int num_passes) const {
   return cost;
 }
 
-KeptSet kept_in_block(const BlockGraph& block, std::uint64_t kept, Boundary out, Boundary in) {
+KeptSet kept_in_block(const BlockGraph& block, std::uint64_t kept, CutFate out, CutFate in) {
   KeptSet keep = block.keep;
-  for (const Index v : block.inputs) keep[v] = in == Boundary::kept ? 1 : 0;
-  for (const Index v : block.boundary) keep[v] = out == Boundary::kept ? 1 : 0;
+  for (const Index v : block.inputs) keep[v] = in == CutFate::kept ? 1 : 0;
+  for (const Index v : block.boundary) keep[v] = out == CutFate::kept ? 1 : 0;
   const std::size_t num_choices = std::min(block.choices.size(), kMaxChoices);
   for (std::size_t i = 0; i < num_choices; ++i) keep[block.choices[i]] = (kept >> i) & 1;
   return keep;
@@ -235,10 +235,10 @@ KeptSet kept_in_block(const BlockGraph& block, std::uint64_t kept, Boundary out,
 Menu make_menu(const BlockGraph& block, const ReplayCost& replay_cost, const MenuSize& size) {
   Menu menu;
   Simulator simulator(block.graph);
-  for (const Boundary out : {Boundary::dropped, Boundary::kept}) {
-    if (out == Boundary::dropped && block.boundary.empty()) continue;
-    for (const Boundary in : {Boundary::dropped, Boundary::kept}) {
-      if (in == Boundary::dropped && block.inputs.empty()) continue;
+  for (const CutFate out : {CutFate::dropped, CutFate::kept}) {
+    if (out == CutFate::dropped && block.boundary.empty()) continue;
+    for (const CutFate in : {CutFate::dropped, CutFate::kept}) {
+      if (in == CutFate::dropped && block.inputs.empty()) continue;
       menu.of(out, in) = MenuSearch(block, replay_cost, simulator, out, in).run(size);
     }
   }

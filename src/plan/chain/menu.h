@@ -31,16 +31,16 @@ struct Option {
 };
 
 /// Whether what crosses a cut is kept.
-enum class Boundary : std::uint8_t { dropped, kept };
+enum class CutFate : std::uint8_t { dropped, kept };
 
 /// The Pareto options of one block, for each fate of its two cuts.
 struct Menu {
   std::array<std::array<std::vector<Option>, 2>, 2> options;
 
-  [[nodiscard]] std::vector<Option>& of(Boundary out, Boundary in) {
+  [[nodiscard]] std::vector<Option>& of(CutFate out, CutFate in) {
     return options[static_cast<std::size_t>(out)][static_cast<std::size_t>(in)];
   }
-  [[nodiscard]] const std::vector<Option>& of(Boundary out, Boundary in) const {
+  [[nodiscard]] const std::vector<Option>& of(CutFate out, CutFate in) const {
     return options[static_cast<std::size_t>(out)][static_cast<std::size_t>(in)];
   }
   /// The cost of the dearest option when as many replays run through it.
@@ -57,6 +57,6 @@ struct MenuSize {
 Menu make_menu(const BlockGraph& block, const ReplayCost& replay_cost, const MenuSize& size);
 
 /// The kept set of `option` over the values of the block's graph.
-KeptSet kept_in_block(const BlockGraph& block, std::uint64_t kept, Boundary out, Boundary in);
+KeptSet kept_in_block(const BlockGraph& block, std::uint64_t kept, CutFate out, CutFate in);
 
 }  // namespace gradrecomp::plan

@@ -30,7 +30,7 @@ constexpr int kNumRounds = 2;
 constexpr std::int64_t kLeastShare = 4096;  // of the plain peak, below which values stay
 
 /// What is tried: those of the candidates that a stall allows, or the first part of them.
-struct Trial {
+struct Attempt {
   double stall = 0;  ///< ratio to the plain step
   double part = 1;
 };
@@ -54,10 +54,10 @@ class OffloadSearch {
       std::vector<Need> fit;
       std::vector<Need> last;
       double stall = -1;  // that `fit` fits
-      for (const Trial& trial : trials()) {
-        if (trial.stall != stall) fit = fitting(needs, stall = trial.stall);
+      for (const Attempt& attempt : attempts()) {
+        if (attempt.stall != stall) fit = fitting(needs, stall = attempt.stall);
         auto chosen = fit;
-        chosen.resize(static_cast<std::size_t>(std::ceil(trial.part * chosen.size())));
+        chosen.resize(static_cast<std::size_t>(std::ceil(attempt.part * chosen.size())));
         if (chosen.empty() || same_values(chosen, last)) continue;
         try_values(chosen);
         last = std::move(chosen);
@@ -71,14 +71,14 @@ class OffloadSearch {
     return std::ranges::equal(a, b, {}, &Need::value, &Need::value);
   }
 
-  [[nodiscard]] std::vector<Trial> trials() const {
-    std::vector<Trial> trials{{.part = 0.25}, {.part = 0.5}, {.part = 0.75}, {.part = 1}};
-    if (request_.cost == CostModel::flops) return trials;
+  [[nodiscard]] std::vector<Attempt> attempts() const {
+    std::vector<Attempt> attempts{{.part = 0.25}, {.part = 0.5}, {.part = 0.75}, {.part = 1}};
+    if (request_.cost == CostModel::flops) return attempts;
     const double most = request_.max_overhead.value_or(1);
     for (const double share : {0.03, 0.1, 0.3, 0.6, 1.0}) {
-      if (most > 0) trials.push_back({.stall = share * most});
+      if (most > 0) attempts.push_back({.stall = share * most});
     }
-    return trials;
+    return attempts;
   }
 
   /// Those that stall the step no longer than that all together, the first first.

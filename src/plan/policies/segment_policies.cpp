@@ -15,9 +15,9 @@ namespace gradrecomp::plan {
 namespace {
 
 /// The blocks of a graph with what autograd saves of each.
-class Chain {
+class Segmenter {
  public:
-  explicit Chain(const Graph& graph) : graph_(graph), found_(find_blocks(graph, kManyBlocks)) {
+  explicit Segmenter(const Graph& graph) : graph_(graph), found_(find_blocks(graph, kManyBlocks)) {
     saved_bytes_.assign(found_.blocks.size(), 0);
     for (std::size_t v = 0; v < graph.values.size(); ++v) {
       const Index block = found_.made_in[v];
@@ -103,15 +103,15 @@ KeptSet uniform_n(const Graph& graph, Index num_segments) {
     raise({"uniform_n", "num_segments", spelled(num_segments), "at least 1",
            "Pass 1 to replay everything at once"});
   }
-  return keep_crossings(graph, Chain(graph).equal_segments(num_segments));
+  return keep_crossings(graph, Segmenter(graph).equal_segments(num_segments));
 }
 
 KeptSet chen_greedy(const Graph& graph) {
   Simulator simulator(graph);
   KeptSet best = drop_all(graph);
   Simulation least = simulator.run(best);
-  const Chain chain(graph);
-  for (KeptSet& keep : chain.greedy_sets(chain.num_blocks())) {
+  const Segmenter segmenter(graph);
+  for (KeptSet& keep : segmenter.greedy_sets(segmenter.num_blocks())) {
     const Simulation result = simulator.run(keep);
     if (std::pair(result.peak_bytes, result.replay_seconds) >=
         std::pair(least.peak_bytes, least.replay_seconds)) {
@@ -131,10 +131,10 @@ std::vector<KeptSet> every_k_sets(const Graph& graph, int most) {
 }
 
 std::vector<KeptSet> segment_sets(const Graph& graph, int most) {
-  const Chain chain(graph);
-  std::vector<KeptSet> sets = chain.greedy_sets(most);
-  for (const Index n : spread_counts(chain.num_blocks(), most)) {
-    sets.push_back(keep_crossings(graph, chain.equal_segments(n)));
+  const Segmenter segmenter(graph);
+  std::vector<KeptSet> sets = segmenter.greedy_sets(most);
+  for (const Index n : spread_counts(segmenter.num_blocks(), most)) {
+    sets.push_back(keep_crossings(graph, segmenter.equal_segments(n)));
   }
   return sets;
 }

@@ -108,7 +108,7 @@ class LargestBatch {
   }
 
  private:
-  struct Trial {
+  struct TriedBatch {
     double batch = 0;
     double peak_bytes = 0;
   };
@@ -133,8 +133,8 @@ class LargestBatch {
   std::int64_t max_bytes_;
   Index below_ = 0;  ///< the largest batch known to fit
   Index above_;      ///< the smallest one known not to
-  Trial last_;
-  Trial before_last_;
+  TriedBatch last_;
+  TriedBatch before_last_;
 };
 
 /// Climbs to the batch of the highest value.

@@ -61,9 +61,9 @@ Candidate LocalSearch::evaluate(KeptSet keep, std::span<const Index> cached_from
   return made;
 }
 
-LocalSearch::Trial LocalSearch::measure(KeptSet keep, std::vector<Sweep> sweeps,
-                                        std::int64_t target_bytes) {
-  Trial trial;
+LocalSearch::Measured LocalSearch::measure(KeptSet keep, std::vector<Sweep> sweeps,
+                                           std::int64_t target_bytes) {
+  Measured trial;
   keep = only_wanted(graph_, std::move(keep));
   const Simulation result = simulator_.run(keep, sweeps, timeline_);
   trial.candidate = candidate(std::move(keep), std::move(sweeps), result);
@@ -95,9 +95,9 @@ Candidate LocalSearch::lower_peak(Candidate start, double max_overhead, int num_
   };
   std::int64_t target_bytes = below(start);
   Candidate best = start;
-  Trial now = measure(std::move(start.keep), start.sweeps, target_bytes);
+  Measured now = measure(std::move(start.keep), start.sweeps, target_bytes);
   for (int i = 0; i < num_simulations; ++i) {
-    Trial next = measure(neighbour(now.candidate.keep), start.sweeps, target_bytes);
+    Measured next = measure(neighbour(now.candidate.keep), start.sweeps, target_bytes);
     if (next.candidate.overhead > max_overhead || next.excess > now.excess) continue;
     if (next.excess == now.excess && next.candidate.total > now.candidate.total) continue;
     now = std::move(next);

@@ -39,12 +39,12 @@ class LocalSearch {
   [[nodiscard]] KeptSet settled(KeptSet keep) const;
   [[nodiscard]] Candidate candidate(KeptSet keep, std::vector<Sweep> sweeps,
                                     const Simulation& result) const;
-  struct Trial {
+  struct Measured {
     Candidate candidate;
     double excess = 0;  ///< sum over events of the bytes above the target
   };
 
-  Trial measure(KeptSet keep, std::vector<Sweep> sweeps, std::int64_t target_bytes);
+  Measured measure(KeptSet keep, std::vector<Sweep> sweeps, std::int64_t target_bytes);
   KeptSet neighbour(const KeptSet& keep);
 
   const Graph& graph_;

@@ -26,7 +26,7 @@ constexpr int kNumTrials = 100;
 
 constexpr std::array kBoundOverheads{0.01, 0.03, 0.06, 0.1, 0.16, 0.25, 0.35};
 
-class Stopwatch {
+class PlanningTimer {
  public:
   [[nodiscard]] double seconds() const {
     return std::chrono::duration<double>(std::chrono::steady_clock::now() - start_).count();
@@ -222,7 +222,7 @@ Front find_front(const Graph& graph, const ReplayCost& replay_cost,
 }  // namespace
 
 Plan make_plan(const Graph& graph, const Request& request) {
-  const Stopwatch stopwatch;
+  const PlanningTimer timer;
   check(request);
   if (request.host_link) check_host_link(*request.host_link);
   const bool several_devices = num_devices(graph) > 1;
@@ -231,12 +231,12 @@ Plan make_plan(const Graph& graph, const Request& request) {
                               : solve(graph, request, verdicts);
   if (request.host_link && has_budget(request) && !several_devices)
     plan = with_offloads(graph, request, plan, solve);
-  plan.planning_seconds = stopwatch.seconds();
+  plan.planning_seconds = timer.seconds();
   return plan;
 }
 
 std::vector<Plan> make_front(const Graph& graph_of_all, const FrontRequest& request) {
-  const Stopwatch stopwatch;
+  const PlanningTimer timer;
   if (num_devices(graph_of_all) > 1) validate(graph_of_all);
   const Graph graph = on_device(graph_of_all, 0);
   const ReplayCost replay_cost(graph, request.cost);
@@ -251,7 +251,7 @@ std::vector<Plan> make_front(const Graph& graph_of_all, const FrontRequest& requ
   }
   for (Plan& plan : plans) {
     plan.devices = device_peaks(graph_of_all, plan);
-    plan.planning_seconds = stopwatch.seconds();
+    plan.planning_seconds = timer.seconds();
   }
   return plans;
 }

@@ -23,8 +23,8 @@ bool DispatchState::operator==(const DispatchState& other) const {
 }
 
 DispatchScope::DispatchScope(const DispatchState& state)
-    : keys_(state.keys_), gradients_(state.wants_gradients_) {
-  for (const auto& [device, type] : state.casts_) {
+    : keys_(state.keys()), gradients_(state.wants_gradients()) {
+  for (const auto& [device, type] : state.casts()) {
     casts_before_.emplace_back(device, at::autocast::get_autocast_dtype(device));
     at::autocast::set_autocast_dtype(device, type);
   }

@@ -13,22 +13,27 @@
 
 namespace gradrecomp::tape {
 
-/// How a thread dispatches operators: its keys, autocast's included, what autocast casts to where
-/// it is on, as a kernel may call operators that autocast takes care of, whether gradients are
-/// wanted, by which some kernels choose (mkldnn_rnn_layer), and what kernels are told about
-/// precision.
+/// How a thread dispatches operators.
 class DispatchState {
  public:
+  using Casts = c10::SmallVector<std::pair<c10::DeviceType, c10::ScalarType>, 2>;
+
   /// Of this thread, now, where that is `mode`.
   explicit DispatchState(const NumericMode& mode);
 
+  /// Autocast's included.
+  [[nodiscard]] const c10::impl::LocalDispatchKeySet& keys() const { return keys_; }
+  /// What autocast casts to where it is on, as a kernel may call operators that it takes care of.
+  [[nodiscard]] const Casts& casts() const { return casts_; }
+  /// Some kernels choose by it (mkldnn_rnn_layer).
+  [[nodiscard]] bool wants_gradients() const { return wants_gradients_; }
+  /// What kernels are told about precision.
   [[nodiscard]] const NumericMode& mode() const { return mode_; }
   [[nodiscard]] bool operator==(const DispatchState& other) const;
 
  private:
-  friend class DispatchScope;
   c10::impl::LocalDispatchKeySet keys_;
-  c10::SmallVector<std::pair<c10::DeviceType, c10::ScalarType>, 2> casts_;
+  Casts casts_;
   bool wants_gradients_;
   NumericMode mode_;
 };
@@ -44,7 +49,7 @@ class DispatchScope {
  private:
   c10::impl::ForceDispatchKeyGuard keys_;
   c10::AutoGradMode gradients_;
-  decltype(DispatchState::casts_) casts_before_;
+  DispatchState::Casts casts_before_;
 };
 
 }  // namespace gradrecomp::tape

@@ -15,20 +15,25 @@
 namespace gradrecomp::tape {
 namespace {
 
+struct BatchNorm {
+  std::string_view name;
+  Norm norm;
+};
+
 // These update running_mean and running_var, though the schemas of most deny it. Their outputs do
 // not depend on those buffers while training, so replay runs without them.
-constexpr std::array<std::string_view, 11> kBatchNorms = {
-    "aten::native_batch_norm",
-    "aten::cudnn_batch_norm",
-    "aten::miopen_batch_norm",
-    "aten::_native_batch_norm_legit",
-    "aten::_batch_norm_with_update",
-    "aten::batch_norm_update_stats",
-    "aten::batch_norm_gather_stats",
-    "aten::batch_norm_gather_stats_with_counts",
-    "aten::batch_norm",  // this and the following come whole where autograd is passed by
-    "aten::_batch_norm_impl_index",
-    "aten::instance_norm"};
+constexpr std::array<BatchNorm, 11> kBatchNorms = {
+    {{"aten::native_batch_norm", Norm::batch},
+     {"aten::cudnn_batch_norm", Norm::batch},
+     {"aten::miopen_batch_norm", Norm::no},
+     {"aten::_native_batch_norm_legit", Norm::batch},
+     {"aten::_batch_norm_with_update", Norm::batch},
+     {"aten::batch_norm_update_stats", Norm::no},
+     {"aten::batch_norm_gather_stats", Norm::no},
+     {"aten::batch_norm_gather_stats_with_counts", Norm::no},
+     {"aten::batch_norm", Norm::no},  // this and those below arrive whole when autograd is bypassed
+     {"aten::_batch_norm_impl_index", Norm::no},
+     {"aten::instance_norm", Norm::no}}};
 
 constexpr std::array<std::string_view, 7> kUninitialized = {
     "aten::empty",          "aten::empty_like",        "aten::empty_strided",  "aten::new_empty",
@@ -156,7 +161,12 @@ std::unique_ptr<const OpTraits> read_traits(const c10::OperatorHandle& op) {
   traits->seeded = op.hasTag(at::Tag::nondeterministic_seeded);
   traits->replayable = !op.hasTag(at::Tag::nondeterministic_bitwise) && !is_collective(name) &&
                        !changes_storage && name != kUnseenWrite;
-  if (contains(kBatchNorms, name)) find_running_statistics(schema, *traits);
+  if (const auto* found = std::ranges::find(kBatchNorms, name, &BatchNorm::name);
+      found != kBatchNorms.end()) {
+    traits->norm = found->norm;
+    find_running_statistics(schema, *traits);
+  }
+  if (name == "aten::native_layer_norm") traits->norm = Norm::layer;
   return traits;
 }
 

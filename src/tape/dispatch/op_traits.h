@@ -12,6 +12,9 @@ namespace gradrecomp::tape {
 /// Operators that compute each element of their result from those at the same place.
 enum class Pointwise : std::uint8_t { no, relu, add, mul };
 
+/// Normalisations that return their result, the mean and the inverse deviation.
+enum class Norm : std::uint8_t { no, batch, layer };
+
 /// Why an operator may give other bits when it runs again; on the CPU, for `by_threads` alone.
 enum class Fickle : std::uint8_t {
   no,
@@ -30,6 +33,7 @@ struct OpTraits {
   bool writes_any = false;              ///< some argument
   std::int16_t training_argument = -1;  ///< those are updated only where this argument is true
   Pointwise pointwise = Pointwise::no;
+  Norm norm = Norm::no;
   Fickle fickle = Fickle::no;
   bool passive = false;        ///< changes no content and makes no storage: views, metadata
   bool factory = false;        ///< what torch:: offers it makes a variable of its result

@@ -412,9 +412,9 @@ void Recorder::guard_externals(Draft& draft) {
 // Whatever this step or the next saves for backward, a replay of what is kept is never needed.
 std::vector<ValueId> Recorder::values_to_guard() const {
   const auto is_dropped = [&](const Result& result) {
-    const Verdict said = plan_.verdict_on(result.value);
-    return said == Verdict::drop ||
-           (said == Verdict::keep && tape_->values()[result.value].overwritten_by >= 0);
+    const Retention retention = plan_.retention_of(result.value);
+    return retention == Retention::drop ||
+           (retention == Retention::keep && tape_->values()[result.value].overwritten_by >= 0);
   };
   std::set<ValueId> values;
   for (const Op& op : tape_->ops()) {
@@ -543,12 +543,12 @@ void Recorder::finish(Op recorded) {
 }
 
 void Recorder::judge(ValueId value) {
-  switch (plan_.verdict_on(value)) {
-    case Verdict::keep_as_source:
+  switch (plan_.retention_of(value)) {
+    case Retention::keep_as_source:
       return tape_->make_source(value);
-    case Verdict::keep:
+    case Retention::keep:
       return writer_.keep_as_planned(value);
-    case Verdict::drop:
+    case Retention::drop:
       return;
   }
 }

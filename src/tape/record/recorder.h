@@ -41,7 +41,7 @@ class Recorder {
   [[nodiscard]] const std::shared_ptr<Tape>& tape() const { return tape_; }
   [[nodiscard]] const RecordingPlan& recording_plan() const { return plan_; }
   /// True while values are held per window because no plan covers the current op.
-  [[nodiscard]] bool in_window_mode() const { return plan_.keep == nullptr; }
+  [[nodiscard]] bool in_window_mode() const { return plan_.retentions == nullptr; }
   [[nodiscard]] const std::vector<std::uint64_t>& sequence() const { return sequence_; }
   /// True if the whole recorded sequence is the one the plan was made for, and went by it.
   [[nodiscard]] bool follows_plan_to_the_end() const;

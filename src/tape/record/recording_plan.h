@@ -9,19 +9,20 @@
 
 namespace gradrecomp::tape {
 
-/// What a kept set says of a value, as recorders read it.
-enum class Verdict : std::uint8_t {
+/// What a recorder does with a value once backward may want it.
+enum class Retention : std::uint8_t {
   drop,
   keep,
   keep_as_source,  ///< since its replay was found to differ
 };
+using Retentions = std::vector<Retention>;
 
 /// What a recorder does with the values it sees: follow a kept set, or hold and close windows.
 struct RecordingPlan {
   /// Running hash after each call of the sequence the kept set was made for; null: no plan.
   std::shared_ptr<const std::vector<std::uint64_t>> sequence;
-  /// A Verdict on each value of that sequence.
-  std::shared_ptr<const std::vector<std::uint8_t>> keep;
+  /// Of each value of that sequence.
+  std::shared_ptr<const Retentions> retentions;
   /// What replays of that sequence cache; null: every value with handles.
   SweepPlans sweeps = {};
   /// Which kept values of that sequence go to host memory; null: none.
@@ -33,9 +34,10 @@ struct RecordingPlan {
   /// All ops of that sequence ran in one NumericMode when it was profiled.
   bool has_one_mode = false;
 
-  [[nodiscard]] Verdict verdict_on(ValueId value) const {
-    if (keep == nullptr || static_cast<std::size_t>(value) >= keep->size()) return Verdict::drop;
-    return static_cast<Verdict>((*keep)[value]);
+  [[nodiscard]] Retention retention_of(ValueId value) const {
+    const bool is_known =
+        retentions != nullptr && static_cast<std::size_t>(value) < retentions->size();
+    return is_known ? (*retentions)[value] : Retention::drop;
   }
   [[nodiscard]] bool guards(ValueId value) const {
     return guarded == nullptr || std::ranges::binary_search(*guarded, value);

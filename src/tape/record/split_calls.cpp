@@ -8,6 +8,7 @@
 #include <string_view>
 #include <utility>
 
+#include "tape/dispatch/op_traits.h"
 #include "tape/substitutes/norm_substitute.h"
 #include "tape/substitutes/packed_form.h"
 
@@ -41,15 +42,12 @@ constexpr std::int16_t kMean = 1;
 constexpr std::int16_t kInverseDeviation = 2;
 constexpr std::int16_t kPacked = 1;  // the indices, or the mask
 
-/// Of normalisations, a substitute for the result; null for other calls.
-std::shared_ptr<const NormSubstitute> norm_substitute(std::string_view name) {
+/// A substitute for a normalisation's result; null for other calls.
+std::shared_ptr<const NormSubstitute> norm_substitute(Norm norm) {
   static const auto batch_norm = std::make_shared<const BatchNormSubstitute>(1, 2);
   static const auto layer_norm = std::make_shared<const LayerNormSubstitute>(2, 3);
-  constexpr std::array<std::string_view, 4> kBatchNorms = {
-      "aten::native_batch_norm", "aten::_native_batch_norm_legit", "aten::_batch_norm_with_update",
-      "aten::cudnn_batch_norm"};
-  if (std::ranges::find(kBatchNorms, name) != kBatchNorms.end()) return batch_norm;
-  if (name == "aten::native_layer_norm") return layer_norm;
+  if (norm == Norm::batch) return batch_norm;
+  if (norm == Norm::layer) return layer_norm;
   return nullptr;
 }
 
@@ -120,7 +118,7 @@ void move_result(Op& call, std::int16_t output, Op& part, Tape& tape) {
 std::optional<Part> take_application(Op& call, c10::ArrayRef<c10::IValue> returns,
                                      TapeWriter& writer) {
   Tape& tape = writer.tape();
-  const auto substitute = norm_substitute(call.handle.schema().name());
+  const auto substitute = norm_substitute(traits_of(call.handle).norm);
   const Read* input = read_of(call, kInput);
   if (substitute == nullptr || input == nullptr || call.rng != nullptr) return std::nullopt;
   const at::Tensor result = returns[kResult].toTensor();

@@ -80,12 +80,14 @@ Wrapping on_tape(std::uint64_t seed) {
   return [seed](const Body& body) {
     Dice dice(seed);
     const double share = dice.real();
-    std::vector<std::uint8_t> keep(4096);
-    for (auto& bit : keep) bit = dice.chance(share);
+    tape::Retentions retentions(4096);
+    for (auto& one : retentions) {
+      one = dice.chance(share) ? tape::Retention::keep : tape::Retention::drop;
+    }
     const auto tape = std::make_shared<tape::Tape>();
     auto recorder = std::make_unique<tape::Recorder>(
         tape,
-        RecordingPlan{nullptr, std::make_shared<const std::vector<std::uint8_t>>(std::move(keep))});
+        RecordingPlan{nullptr, std::make_shared<const tape::Retentions>(std::move(retentions))});
     auto outputs = body();
     recorder.reset();
     tape->seal();

@@ -8,15 +8,15 @@
 namespace gradrecomp::kernels {
 
 /// Elements worked on at a time: with an operand and the result they fit the nearest cache.
-inline constexpr std::int64_t kBlock = 2048;
+inline constexpr std::int64_t kTile = 2048;
 
-/// Float32 values of one block of a tensor of any dtype, from its load to its store.
+/// Float32 values of one tile of a tensor of any dtype, from its load to its store.
 ///
 /// Float32 tensors are worked on where they are; others in a buffer.
-class Block {
+class Tile {
  public:
   /// The `size` elements from `first` on of x and y, whose elements are of `dtype`.
-  Block(Dtype dtype, const void* x, void* y, std::int64_t first, std::int64_t size);
+  Tile(Dtype dtype, const void* x, void* y, std::int64_t first, std::int64_t size);
 
   /// What is there before the first step; `values()` may be the same memory.
   [[nodiscard]] const float* input() const { return input_; }
@@ -43,8 +43,8 @@ class Block {
   float* values_;
   bool rounded_ = true;
   bool filled_ = false;
-  alignas(64) float buffer_[kBlock];
-  alignas(64) float operand_buffer_[kBlock];
+  alignas(64) float buffer_[kTile];
+  alignas(64) float operand_buffer_[kTile];
 };
 
 }  // namespace gradrecomp::kernels

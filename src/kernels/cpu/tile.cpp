@@ -1,11 +1,11 @@
-#include "kernels/cpu/blocks.h"
+#include "kernels/cpu/tile.h"
 
 #include <algorithm>
 
 namespace gradrecomp::kernels {
 
 // The buffers are left as they are: they are written before they are read.
-Block::Block(Dtype dtype, const void* x, void* y, std::int64_t first, std::int64_t size)
+Tile::Tile(Dtype dtype, const void* x, void* y, std::int64_t first, std::int64_t size)
     : dtype_(dtype), y_(y), first_(first), size_(size) {
   if (dtype == Dtype::float32) {
     input_ = static_cast<const float*>(x) + first;
@@ -16,27 +16,27 @@ Block::Block(Dtype dtype, const void* x, void* y, std::int64_t first, std::int64
   }
 }
 
-const float* Block::operand(const void* tensor) {
+const float* Tile::operand(const void* tensor) {
   if (dtype_ == Dtype::float32) return static_cast<const float*>(tensor) + first_;
   vector_loops().load(dtype_, static_cast<const std::uint16_t*>(tensor) + first_, operand_buffer_,
                       size_);
   return operand_buffer_;
 }
 
-void Block::computed() {
+void Tile::computed() {
   filled_ = true;
   rounded_ = dtype_ == Dtype::float32;
 }
 
 // Brings the values to where a step in place can work on them, rounded.
-void Block::settle() {
+void Tile::settle() {
   if (!filled_ && input_ != values_) std::copy_n(input_, size_, values_);
   filled_ = true;
   if (!rounded_) vector_loops().round(dtype_, values_, size_);
   rounded_ = true;
 }
 
-void Block::apply(const Step& step) {
+void Tile::apply(const Step& step) {
   // A first step that has an output of its own spares the copy of the input.
   const bool binary = step.kind == StepKind::add || step.kind == StepKind::mul;
   const bool first = binary && !filled_;
@@ -64,7 +64,7 @@ void Block::apply(const Step& step) {
   computed();
 }
 
-void Block::finish() {
+void Tile::finish() {
   if (dtype_ == Dtype::float32) return settle();
   vector_loops().store(dtype_, values_, static_cast<std::uint16_t*>(y_) + first_, size_);
 }
