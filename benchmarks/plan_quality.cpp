@@ -65,13 +65,11 @@ double percent(std::int64_t part, std::int64_t whole) {
 
 void print(const std::string& name, CostModel cost, const std::string& budget, const Plan& plan) {
   const bool in_seconds = cost == CostModel::seconds;
-  const double overhead =
-      in_seconds ? plan.predicted_overhead_seconds : plan.predicted_overhead_flops;
   const double peak = percent(plan.predicted_peak_bytes, plan.predicted_plain_peak_bytes);
   const double proven = percent(plan.proven_peak_bytes, plan.predicted_plain_peak_bytes);
   std::printf("| %-14s | %-12s | %7.3f | %7.3f | %7.3f | %7.3f | %s | %7.2f |\n", name.c_str(),
               (budget + (in_seconds ? " seconds" : " FLOPs")).c_str(), peak, proven, peak - proven,
-              100 * overhead, plan.feasible ? "yes" : " no", plan.planning_seconds);
+              100 * plan.predicted_overhead(cost), plan.feasible ? "yes" : " no", plan.planning_seconds);
   std::fflush(stdout);
 }
 

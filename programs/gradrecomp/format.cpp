@@ -23,11 +23,6 @@ std::string_view to_string(plan::CostModel cost) {
   return cost == plan::CostModel::flops ? "flops" : "seconds";
 }
 
-double predicted_overhead(const plan::Plan& plan, plan::CostModel cost) {
-  return cost == plan::CostModel::flops ? plan.predicted_overhead_flops
-                                        : plan.predicted_overhead_seconds;
-}
-
 double predicted_share(const plan::Plan& plan) {
   return share(plan.predicted_peak_bytes, plan.predicted_plain_peak_bytes);
 }

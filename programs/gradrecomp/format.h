@@ -23,9 +23,6 @@ std::string difference(std::int64_t measured, std::int64_t predicted);
 /// "seconds" or "flops".
 std::string_view to_string(plan::CostModel cost);
 
-/// The overhead of `plan` that a budget in `cost` speaks of.
-double predicted_overhead(const plan::Plan& plan, plan::CostModel cost);
-
 /// The peak of `plan` as a share of the plain step's.
 double predicted_share(const plan::Plan& plan);
 

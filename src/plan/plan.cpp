@@ -45,6 +45,10 @@ std::string spelled_peaks(const Plan& plan) {
 
 }  // namespace
 
+double Plan::predicted_overhead(CostModel of) const {
+  return of == CostModel::seconds ? predicted_overhead_seconds : predicted_overhead_flops;
+}
+
 std::string Plan::brief_report() const {
   std::ostringstream text;
   text << policy << ": predicted peak " << spelled_peaks(*this) << ", overhead "

@@ -64,6 +64,8 @@ struct GRADRECOMP_API Plan {
   double proven_overhead = 0;
   double planning_seconds = 0;
 
+  /// What a budget in `of` speaks of; stalls are not in it.
+  [[nodiscard]] double predicted_overhead(CostModel of) const;
   /// One line: policy, predicted peak of each device, its share of plain, both overheads.
   [[nodiscard]] std::string brief_report() const;
 };

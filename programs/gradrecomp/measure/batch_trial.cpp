@@ -26,7 +26,7 @@ WorkloadOptions at_batch(WorkloadOptions options, std::int64_t batch) {
 }
 
 bool is_too_dear(const plan::Plan& plan, const plan::BatchRequest& request) {
-  return request.max_overhead && predicted_overhead(plan, request.cost) > *request.max_overhead;
+  return request.max_overhead && plan.predicted_overhead(request.cost) > *request.max_overhead;
 }
 
 /// A model at one batch size, and what became of its steps.

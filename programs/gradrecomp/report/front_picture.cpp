@@ -82,7 +82,7 @@ class Picture {
 
  private:
   [[nodiscard]] double overhead(const plan::Plan& plan) const {
-    return predicted_overhead(plan, study_.cost);
+    return plan.predicted_overhead(study_.cost);
   }
   [[nodiscard]] double x_of(double overhead) const {
     return kPlot.left + std::min(overhead / right_, 1.0) * (kPlot.right - kPlot.left);

@@ -39,4 +39,23 @@ struct ChainSize {
 /// The front of a chain of blocks by rising cost; see Note [ Chains ] in chain.cpp.
 std::vector<ChainPoint> solve_chain(std::span<const Menu* const> menus, const ChainSize& size);
 
+/// Replaying every op once costs less: a step's forward is less than half of it.
+inline constexpr double kMostOnce = 0.5;
+
+/// Calls `visit` for the points that are worth a simulation. The menus' peaks are the simulator's or
+/// nearly so: a small step is not, but for the last, and the first within `max_peak_bytes`.
+template <typename Visit>
+void for_each_large_step(std::span<const ChainPoint> points, std::int64_t max_peak_bytes,
+                         const Visit& visit) {
+  constexpr std::int64_t kLeastStep = 1000;
+  auto last = std::numeric_limits<std::int64_t>::max();
+  for (const ChainPoint& point : points) {
+    const bool is_large = point.peak_bytes < last - last / kLeastStep;
+    const bool enters = last > max_peak_bytes && point.peak_bytes <= max_peak_bytes;
+    if (!is_large && !enters && &point != &points.back()) continue;
+    visit(point);
+    last = point.peak_bytes;
+  }
+}
+
 }  // namespace gradrecomp::plan

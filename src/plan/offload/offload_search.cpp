@@ -172,12 +172,10 @@ class OffloadSearch {
   }
 
   [[nodiscard]] double cost_of(const Plan& plan) const {
-    if (request_.cost == CostModel::seconds) {
-      return plan.predicted_overhead_seconds + plan.predicted_stall;
-    }
+    const double overhead = plan.predicted_overhead(request_.cost);
+    if (request_.cost == CostModel::seconds) return overhead + plan.predicted_stall;
     // A stall has no FLOPs to count, so none is allowed.
-    return plan.predicted_stall > 0 ? std::numeric_limits<double>::infinity()
-                                    : plan.predicted_overhead_flops;
+    return plan.predicted_stall > 0 ? std::numeric_limits<double>::infinity() : overhead;
   }
 
   [[nodiscard]] bool is_better(const Plan& plan) const {

@@ -34,8 +34,6 @@ namespace {
 constexpr int kBucketsPerBlock = 3;
 constexpr int kFewestBuckets = 400;
 constexpr int kNumOpenPoints = 12;
-constexpr std::int64_t kLeastStep = 1000;
-constexpr double kMostOnce = 0.5;      // a step's forward is less than half of it
 constexpr int kNumCuts = 8;            // of each chapter
 constexpr double kPolicyEvents = 3e5;  // as many as the simulations of one policy's numbers take
 constexpr double kSpareEvents = 2e6;
@@ -137,14 +135,10 @@ void AnswerBook::add_chain(double max_overhead, int max_passes) {
                                                        .num_buckets = num_buckets(),
                                                        .num_open_points = kNumOpenPoints,
                                                        .max_passes = max_passes});
-  auto last = std::numeric_limits<std::int64_t>::max();
-  for (const ChainPoint& point : points) {
-    // The menus' peaks are the simulator's or nearly so: a step this small is not worth a run.
-    const bool is_large = point.peak_bytes < last - last / kLeastStep;
-    if (!is_large && &point != &points.back()) continue;
+  constexpr auto kAnyPeak = std::numeric_limits<std::int64_t>::max();
+  for_each_large_step(points, kAnyPeak, [&](const ChainPoint& point) {
     add(local_search_.evaluate(chain_.kept(point), chain_.cached_from(point)));
-    last = point.peak_bytes;
-  }
+  });
 }
 
 /// The least solutions that the bound finds are plans, too, and at times good ones.

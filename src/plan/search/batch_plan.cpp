@@ -56,11 +56,6 @@ void check(const ThroughputRequest& request) {
   check_max_batch("least_memory", request.max_batch);
 }
 
-double overhead(const Plan& plan, CostModel cost) {
-  return cost == CostModel::seconds ? plan.predicted_overhead_seconds
-                                    : plan.predicted_overhead_flops;
-}
-
 double plain_samples_per_second(const BatchFit& fit, Index batch) {
   const double seconds = fit.step_seconds_at(batch);
   return seconds > 0 ? batch / seconds : 0;
@@ -197,7 +192,7 @@ Plan least_overhead_plan(const Graph& graph, const BatchRequest& request) {
 
 bool is_within(const Plan& plan, const BatchRequest& request) {
   return plan.predicted_peak_bytes <= request.max_peak_bytes &&
-         (!request.max_overhead || overhead(plan, request.cost) <= *request.max_overhead);
+         (!request.max_overhead || plan.predicted_overhead(request.cost) <= *request.max_overhead);
 }
 
 /// The largest batch whose plain step fits; 0 if none.

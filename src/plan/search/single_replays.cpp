@@ -13,10 +13,7 @@ namespace gradrecomp::plan {
 namespace {
 
 constexpr int kMaxEvery = 32;
-constexpr ChainSize kSize{.max_cost = 0.5,  // a step's forward is less than half of it
-                          .num_buckets = 400,
-                          .num_open_points = 32};
-constexpr std::int64_t kLeastStep = 1000;
+constexpr ChainSize kSize{.max_cost = kMostOnce, .num_buckets = 400, .num_open_points = 32};
 constexpr std::array kRungs{0.0, 0.01, 0.02, 0.03, 0.05, 0.08, 0.12, 0.18, 0.25, 0.35};
 
 void add_policies(const Graph& graph, LocalSearch& local_search, Front& front) {
@@ -32,17 +29,9 @@ void add_chain(const ChainSearch& chain, std::int64_t max_peak_bytes, LocalSearc
                Front& front) {
   ChainSize size = kSize;
   size.max_peak_bytes = max_peak_bytes;
-  const std::vector<ChainPoint> points = chain.front(size);
-  auto last = std::numeric_limits<std::int64_t>::max();
-  for (const ChainPoint& point : points) {
-    // The menus' peaks are the simulator's or nearly so: a step this small is not worth a run, but
-    // for those that may be the answer.
-    const bool is_large = point.peak_bytes < last - last / kLeastStep;
-    const bool enters = last > max_peak_bytes && point.peak_bytes <= max_peak_bytes;
-    if (!is_large && !enters && &point != &points.back()) continue;
+  for_each_large_step(chain.front(size), max_peak_bytes, [&](const ChainPoint& point) {
     front.add(local_search.evaluate(chain.kept(point)));
-    last = point.peak_bytes;
-  }
+  });
 }
 
 }  // namespace
