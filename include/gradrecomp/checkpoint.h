@@ -22,7 +22,7 @@ namespace gradrecomp::inline GRADRECOMP_NAMESPACE {
 /// Throws:  what `function` throws.
 template <typename Function, typename... Inputs>
 auto checkpoint(Function&& function, Inputs&&... inputs) {
-  return run_dropped([&] { return function(std::forward<Inputs>(inputs)...); });
+  return detail::run_dropped([&] { return function(std::forward<Inputs>(inputs)...); });
 }
 
 /// Cuts `model` into `segments` runs of children of nearly equal number and checkpoints all but

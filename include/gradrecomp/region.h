@@ -107,15 +107,10 @@ GRADRECOMP_API void begin_stage(std::string_view name);
 /// Writes by operators need no word, nor do those to a tensor right after a factory has made it.
 GRADRECOMP_API void note_write(const at::Tensor& tensor);
 
-/// Begins a step that drops everything inside: torch.utils.checkpoint's verdict without its second
-/// forward.
-GRADRECOMP_API OpenStep open_dropped();
-
-/// Runs `body` in such a step. See nn/checkpoint.h for the user's form.
-template <typename Body>
-auto run_dropped(Body&& body);
-
 namespace detail {
+
+/// Begins a step that drops everything inside, for checkpoint().
+GRADRECOMP_API OpenStep open_dropped();
 
 template <typename Body>
 auto run_step(OpenStep step, Body&& body) {
@@ -129,16 +124,16 @@ auto run_step(OpenStep step, Body&& body) {
   }
 }
 
+template <typename Body>
+auto run_dropped(Body&& body) {
+  return run_step(open_dropped(), std::forward<Body>(body));
+}
+
 }  // namespace detail
 
 template <typename Body>
 auto Region::run(Body&& body) {
   return detail::run_step(open(), std::forward<Body>(body));
-}
-
-template <typename Body>
-auto run_dropped(Body&& body) {
-  return detail::run_step(open_dropped(), std::forward<Body>(body));
 }
 
 }  // namespace gradrecomp::inline GRADRECOMP_NAMESPACE

@@ -124,7 +124,7 @@ void note_write(const at::Tensor& tensor) {
   if (!tensor.is_inference()) tensor.unsafeGetTensorImpl()->bump_version();
 }
 
-OpenStep open_dropped() {
+OpenStep detail::open_dropped() {
   return reason_to_just_run(nullptr) == nullptr ? open_step(nullptr) : OpenStep(nullptr);
 }
 

@@ -282,7 +282,7 @@ TEST(UntrackedTensor, H5ModifiedInPlaceIsAutogradsOwnError) {
     return std::pair(squared, sparse);
   };
   for (const bool wrapped : {false, true}) {
-    const auto [squared, sparse] = wrapped ? run_dropped(body) : body();
+    const auto [squared, sparse] = wrapped ? detail::run_dropped(body) : body();
     {
       const torch::NoGradGuard no_grad;
       at::Tensor(sparse).mul_(2);

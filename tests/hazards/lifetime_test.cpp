@@ -181,7 +181,7 @@ TEST_F(Interpreter, H16LockIsGivenBackBeforeWaitingForATape) {
   const auto body = [] {
     const auto x = torch::ones({8}).requires_grad_();
     for (int repeat = 0; repeat < 10; ++repeat) {
-      const auto y = run_dropped([&] {
+      const auto y = detail::run_dropped([&] {
         return ScriptedExp::apply(ScriptedExp::apply(x.sin()).cos()) * ScriptedExp::apply(x);
       });
       std::vector<std::thread> threads;

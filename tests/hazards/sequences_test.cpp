@@ -679,7 +679,7 @@ TEST(InnerBackward, H12LeavesWhatItReplayedReplayable) {
   };
   const auto gradient = [&](bool wrapped) {
     const auto x = torch::linspace(-1, 1, 8).requires_grad_();
-    const auto made = wrapped ? run_dropped([&] { return losses(x); }) : losses(x);
+    const auto made = wrapped ? detail::run_dropped([&] { return losses(x); }) : losses(x);
     for (const auto& loss : made) loss.sum().backward();
     return x.grad();
   };
@@ -792,7 +792,7 @@ TEST(Reasons, AreSaidOfEachStepThatFollowsNoPlan) {
     region.run(body);
   }
   EXPECT_THAT(region.last_step().reason, HasSubstr("gradients are off"));
-  run_dropped([&] { return region.run(body); });
+  detail::run_dropped([&] { return region.run(body); });
   EXPECT_THAT(region.last_step().reason, HasSubstr("around it covers it"));
   EXPECT_THAT(region.brief_report(), HasSubstr("around it covers it"));
   x.mutable_grad() = at::Tensor();

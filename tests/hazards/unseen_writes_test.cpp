@@ -484,7 +484,7 @@ TEST(UnversionedWrite, H3ToOneRowOrColumnOfALargeWeightIsSeen) {
     torch::manual_seed(3);
     torch::nn::Linear layer(700, 300);
     const auto x = torch::randn({5, 700});
-    const auto y = run_dropped([&] { return layer(x).tanh().exp(); });
+    const auto y = detail::run_dropped([&] { return layer(x).tanh().exp(); });
     auto weight = layer->weight.data();
     (column ? weight.select(1, 123) : weight.select(0, 77)).add_(1);
     EXPECT_THAT(message_of([&] { y.sum().backward(); }), HasSubstr("was written to since"));
@@ -496,7 +496,7 @@ TEST(UnversionedWrite, H3ToNarrowRowsAtRegularDistancesIsSeen) {
   for (const std::int64_t period : {2, 3, 4, 5, 8, 16}) {
     for (std::int64_t phase = 0; phase < period; ++phase) {
       const auto x = torch::randn({8000, 8});
-      const auto y = run_dropped([&] { return (x + parameter).tanh().exp(); });
+      const auto y = detail::run_dropped([&] { return (x + parameter).tanh().exp(); });
       x.data().slice(0, phase, std::nullopt, period).fill_(5);
       EXPECT_THAT(message_of([&] { y.sum().backward(); }), HasSubstr("was written to since"))
           << "row " << phase << " of each " << period;
@@ -511,7 +511,7 @@ TEST(UnversionedWrite, H3BetweenTwoReplaysOfOnePassIsAnError) {
     const auto q = torch::randn({8, 16}).requires_grad_();
     const auto x = torch::randn({8, 16});
     if (by_hook) weight.register_hook([&](const at::Tensor&) { weight.data().add_(1); });
-    const auto y = run_dropped([&] {
+    const auto y = detail::run_dropped([&] {
       const auto earlier = p * torch::sigmoid(x.mm(weight.detach()));
       const auto later = torch::sigmoid((x * 2).mm(weight.detach()));
       return earlier + (q * later).mm(weight);

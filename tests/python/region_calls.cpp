@@ -55,7 +55,7 @@ void region_delete(Region* region) { delete region; }
 /// A step of `region` or, where that is null, one that drops everything, as checkpoint()'s.
 OpenStep* step_open(Region* region) {
   return guarded([&] {
-    return new OpenStep(region == nullptr ? gradrecomp::open_dropped() : region->open());
+    return new OpenStep(region == nullptr ? gradrecomp::detail::open_dropped() : region->open());
   });
 }
 

@@ -83,7 +83,7 @@ TEST(Concurrency, C1DropoutInTwoBackwardThreadsAndInTheForwardOfTheNextStep) {
     return results;
   };
   const auto plain = steps(false, [](const auto& body) { return body(); });
-  expect_same_bits(plain, steps(true, [](const auto& body) { return run_dropped(body); }));
+  expect_same_bits(plain, steps(true, [](const auto& body) { return detail::run_dropped(body); }));
 }
 
 // Parameters of a small model after a few steps, from its own seed and data.

@@ -31,7 +31,7 @@ at::Tensor failing(const at::Tensor& x) { return OwnOperator::apply(x, "failing"
 TEST(Robustness, R1SavedTensorModifiedInPlaceGivesAutogradsErrorNamingTheOp) {
   auto x = torch::randn({4}).requires_grad_();
   at::Tensor inside;
-  auto y = run_dropped([&] {
+  auto y = detail::run_dropped([&] {
     inside = x.exp();
     return inside.sin().sum();
   });
@@ -44,7 +44,7 @@ TEST(Robustness, R1SavedTensorModifiedInPlaceGivesAutogradsErrorNamingTheOp) {
 TEST(Robustness, R1ParameterModifiedBeforeAReplayIsFound) {
   auto weight = torch::randn({4}).requires_grad_();
   auto x = torch::randn({4}).requires_grad_();
-  auto y = run_dropped([&] { return (x + weight).exp().sin().sum(); });
+  auto y = detail::run_dropped([&] { return (x + weight).exp().sin().sum(); });
   {
     const torch::NoGradGuard no_grad;
     weight.add_(1);
@@ -57,7 +57,7 @@ TEST(Robustness, R1ParameterModifiedBeforeAReplayIsFound) {
 TEST(Robustness, R1InputModifiedBeforeAReplayIsFound) {
   auto x = torch::randn({4});
   auto weight = torch::randn({4}).requires_grad_();
-  auto y = run_dropped([&] { return (x.exp() * weight).sin().sum(); });
+  auto y = detail::run_dropped([&] { return (x.exp() * weight).sin().sum(); });
   x.mul_(2);
   const auto message = message_of([&] { y.backward(); });
   EXPECT_THAT(message, HasSubstr("has been modified by an inplace operation"));
@@ -91,7 +91,7 @@ TEST(Robustness, R1OutputModifiedWherePlainAllowsItIsReplayedInstead) {
     return std::exchange(x.mutable_grad(), at::Tensor());
   };
   const auto plain = step([](auto body) { return body(); });
-  EXPECT_TRUE(same_bits(plain, step([](auto body) { return run_dropped(body); })));
+  EXPECT_TRUE(same_bits(plain, step([](auto body) { return detail::run_dropped(body); })));
 }
 
 // A reshape that must copy, and a product of 3-D tensors, end in aten::_unsafe_view, which gives
@@ -108,7 +108,7 @@ TEST(Robustness, R1OutputModifiedThroughAnUnsafeViewIsReplayedInstead) {
     return std::exchange(x.mutable_grad(), at::Tensor());
   };
   const auto plain = step([](auto body) { return body(); });
-  EXPECT_TRUE(same_bits(plain, step([](auto body) { return run_dropped(body); })));
+  EXPECT_TRUE(same_bits(plain, step([](auto body) { return detail::run_dropped(body); })));
 }
 
 // torch::zeros() makes a variable of what at::zeros() returned.
@@ -124,7 +124,7 @@ TEST(Robustness, R1OutputMadeByAFactoryAndModifiedIsReplayedInstead) {
     return std::exchange(x.mutable_grad(), at::Tensor());
   };
   const auto plain = step([](auto body) { return body(); });
-  EXPECT_TRUE(same_bits(plain, step([](auto body) { return run_dropped(body); })));
+  EXPECT_TRUE(same_bits(plain, step([](auto body) { return detail::run_dropped(body); })));
 }
 
 TEST(Robustness, R4ExceptionInForwardRestoresTheThread) {
@@ -188,7 +188,7 @@ TEST(Robustness, R4ExceptionInReplayLeavesRandomStateAndAllowsARetry) {
   body().backward();
   const auto plain = std::exchange(x.mutable_grad(), at::Tensor());
   torch::manual_seed(4);
-  const auto y = run_dropped(body);
+  const auto y = detail::run_dropped(body);
   const auto random = random_state();
   const auto keys = c10::impl::tls_local_dispatch_key_set();
   op_fails = true;

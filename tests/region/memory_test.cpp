@@ -145,8 +145,8 @@ TEST_F(Memory, DropAllLeavesUnderThreePercentAliveAfterForward) {
   auto model = models::resnet50(10);
   const auto images = torch::randn({2, 3, 64, 64});
   const auto plain = retained_by([&] { return model->forward(images).sum(); });
-  const auto dropped =
-      retained_by([&] { return run_dropped([&] { return model->forward(images).sum(); }); });
+  const auto dropped = retained_by(
+      [&] { return detail::run_dropped([&] { return model->forward(images).sum(); }); });
   EXPECT_LT(dropped, plain * 3 / 100);
 }
 
@@ -159,7 +159,7 @@ TEST_F(Memory, R5ChainOfTwentyThousandDroppedOps) {
   };
   body().backward();
   const auto plain = std::exchange(x.mutable_grad(), at::Tensor());
-  run_dropped(body).backward();
+  detail::run_dropped(body).backward();
   EXPECT_TRUE(same_bits(plain, x.grad()));
 }
 

@@ -136,7 +136,7 @@ TEST(Robustness, R2EmptyFilledByARawKernelIsNeverDropped) {
   };
   body().backward();
   const auto plain = std::exchange(x.mutable_grad(), at::Tensor());
-  run_dropped(body).backward();
+  detail::run_dropped(body).backward();
   EXPECT_TRUE(same_bits(plain, x.grad()));
 }
 

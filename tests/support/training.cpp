@@ -159,7 +159,7 @@ void expect_same_step(const std::function<Tensors(const Wrap&)>& step) {
   EXPECT_GT(num_replayed_ops, 0) << "nothing was replayed";
   SCOPED_TRACE("run_dropped");
   compare_step(
-      step, [](const auto& body) { return run_dropped(body); }, plain, random);
+      step, [](const auto& body) { return detail::run_dropped(body); }, plain, random);
 }
 
 WrapOne one(const Wrap& wrap) {

@@ -41,7 +41,7 @@ class WarningLog : public c10::WarningHandler {
   std::vector<std::string> messages_;
 };
 
-std::vector<Tensor> dropped(const Body& body) { return run_dropped(body); }
+std::vector<Tensor> dropped(const Body& body) { return detail::run_dropped(body); }
 
 Wrapping in_region(Region& region) {
   return [&region](const Body& body) { return region.run(body); };

@@ -91,7 +91,7 @@ TEST(Exactness, E12RetainGraphAllowsASecondBackward) {
 
 TEST(Exactness, E12SecondBackwardWithoutRetainGraphIsAutogradsError) {
   const auto x = torch::randn({4}).requires_grad_();
-  const auto loss = run_dropped([&] { return x.exp().tanh().sum(); });
+  const auto loss = detail::run_dropped([&] { return x.exp().tanh().sum(); });
   loss.backward();
   try {
     loss.backward();

@@ -58,7 +58,7 @@ TEST(Exactness, E5StatisticsAreUntouchedInEval) {
   });
   auto program = normalised<nn::BatchNorm1d>({6, 4});
   program.module->eval();
-  run_dropped([&] { return program.forward({torch::randn({6, 4})}); });
+  detail::run_dropped([&] { return program.forward({torch::randn({6, 4})}); });
   for (const auto& buffer : program.module->named_buffers()) {
     const bool is_variance = buffer.key().ends_with("running_var");
     EXPECT_EQ(buffer.value().sum().item<double>(), is_variance ? 4 : 0) << buffer.key();

@@ -154,7 +154,7 @@ TEST(Exactness, E22SkipsOfADenseNet) {
 TEST(Exactness, E22ValueHeldByTheUserStaysReadable) {
   auto x = torch::randn({4, 4}).requires_grad_();
   at::Tensor inside;
-  auto y = run_dropped([&] {
+  auto y = detail::run_dropped([&] {
     inside = x.exp();
     return inside.tanh().sum();
   });
