@@ -39,6 +39,8 @@ struct ChainSize {
 /// The front of a chain of blocks by rising cost; see Note [ Chains ] in chain.cpp.
 std::vector<ChainPoint> solve_chain(std::span<const Menu* const> menus, const ChainSize& size);
 
+/// A peak lower by this part of itself is worth a point of a front.
+inline constexpr std::int64_t kLeastStep = 1000;
 /// Replaying every op once costs less: a step's forward is less than half of it.
 inline constexpr double kMostOnce = 0.5;
 
@@ -47,7 +49,6 @@ inline constexpr double kMostOnce = 0.5;
 template <typename Visit>
 void for_each_large_step(std::span<const ChainPoint> points, std::int64_t max_peak_bytes,
                          const Visit& visit) {
-  constexpr std::int64_t kLeastStep = 1000;
   auto last = std::numeric_limits<std::int64_t>::max();
   for (const ChainPoint& point : points) {
     const bool is_large = point.peak_bytes < last - last / kLeastStep;

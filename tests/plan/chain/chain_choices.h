@@ -14,7 +14,7 @@ template <typename T>
 using PerFate = std::array<T, 2>;
 
 template <typename T>
-auto& of(T& per_fate, Boundary fate) {
+auto& of(T& per_fate, CutFate fate) {
   return per_fate[static_cast<std::size_t>(fate)];
 }
 
@@ -22,8 +22,8 @@ auto& of(T& per_fate, Boundary fate) {
 
 inline std::vector<BlockChoice> choices_of(const Menu& menu) {
   std::vector<BlockChoice> choices;
-  for (const Boundary out : {Boundary::dropped, Boundary::kept}) {
-    for (const Boundary in : {Boundary::dropped, Boundary::kept}) {
+  for (const CutFate out : {CutFate::dropped, CutFate::kept}) {
+    for (const CutFate in : {CutFate::dropped, CutFate::kept}) {
       for (const Option& option : menu.of(out, in)) {
         if (!option.just_in_time) choices.push_back({&option, out, in});
       }
@@ -34,12 +34,12 @@ inline std::vector<BlockChoice> choices_of(const Menu& menu) {
 
 /// The replay that a later block sets off runs through to the blocks before.
 inline bool goes_on(const BlockChoice& choice) {
-  return choice.out == Boundary::dropped && choice.in == Boundary::dropped && choice.option->linked;
+  return choice.out == CutFate::dropped && choice.in == CutFate::dropped && choice.option->linked;
 }
 
 /// What a later block's replay leaves behind of this one.
 inline std::int64_t swept_bytes(const BlockChoice& choice) {
-  return choice.out == Boundary::dropped ? choice.option->swept_bytes : 0;
+  return choice.out == CutFate::dropped ? choice.option->swept_bytes : 0;
 }
 
 /// The peak while what replays swept of the blocks before lives too.

@@ -24,17 +24,17 @@ class ChainLabels {
   ChainLabels(std::span<const Menu* const> menus, std::int64_t max_peak_bytes)
       : max_peak_bytes_(max_peak_bytes), ahead_(menus.size() + 1, kNothing) {
     for (const Menu* menu : menus) blocks_.push_back(choices_of(*menu));
-    for (double& cost : of(ahead_.back(), Boundary::kept)) cost = 0;
+    for (double& cost : of(ahead_.back(), CutFate::kept)) cost = 0;
     for (std::size_t k = menus.size(); k-- > 0;) look_ahead(k);
   }
 
   /// Infinite if no plan costs at most `known`.
   [[nodiscard]] double least_cost(double known) const {
     Front front;
-    of(front, Boundary::kept).push_back({});
+    of(front, CutFate::kept).push_back({});
     for (std::size_t k = 0; k < blocks_.size(); ++k) front = extended(front, k, known);
     double least = kNone;
-    for (const Label& label : of(front, Boundary::kept)) least = std::min(least, label.cost);
+    for (const Label& label : of(front, CutFate::kept)) least = std::min(least, label.cost);
     return least;
   }
 

@@ -28,7 +28,7 @@ class ChainProgram {
     milp_.add_equation({{before_.swept, 1}}, 0);
     for (const Menu* menu : menus) add_block(*menu);
     milp_.add_row(
-        weighed([](const BlockChoice& choice) { return choice.out == Boundary::dropped ? 1 : 0; }),
+        weighed([](const BlockChoice& choice) { return choice.out == CutFate::dropped ? 1 : 0; }),
         0);
   }
 
@@ -78,9 +78,9 @@ class ChainProgram {
   /// On the fate of the cut.
   void agree_with(const std::vector<Chosen>& last) {
     Milp::Terms terms =
-        weighed([](const BlockChoice& choice) { return choice.in == Boundary::kept ? 1 : 0; });
+        weighed([](const BlockChoice& choice) { return choice.in == CutFate::kept ? 1 : 0; });
     for (const auto& [choice, variable] : last) {
-      if (choice.out == Boundary::kept) terms[variable] = -1;
+      if (choice.out == CutFate::kept) terms[variable] = -1;
     }
     milp_.add_equation(std::move(terms), 0);
   }
@@ -118,7 +118,7 @@ class ChainProgram {
 
   /// The most that may be swept before the block if it is to stay within the limit.
   [[nodiscard]] std::int64_t most_swept(const BlockChoice& choice) const {
-    if (choice.in == Boundary::kept) return 0;
+    if (choice.in == CutFate::kept) return 0;
     const std::int64_t room = max_peak_bytes_ - least_retained_bytes_ - peak_on_swept_bytes(choice);
     return std::clamp<std::int64_t>(room, 0, most_swept_bytes_);
   }

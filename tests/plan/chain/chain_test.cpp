@@ -97,17 +97,17 @@ class AllPlans {
     std::vector<std::int64_t> since =
         {};  ///< if open: peak from each replay that reaches across on
     double cost = 0;
-    Boundary crossing = Boundary::kept;
+    CutFate crossing = CutFate::kept;
   };
 
   void extend(std::size_t k, const Behind& behind) {
     if (k == 0) {
-      if (behind.crossing == Boundary::kept) {
+      if (behind.crossing == CutFate::kept) {
         points_.push_back({choices_, behind.rest, behind.cost});
       }
       return;
     }
-    for (const Boundary in : {Boundary::kept, Boundary::dropped}) {
+    for (const CutFate in : {CutFate::kept, CutFate::dropped}) {
       for (const Option& o : chain_.menus[k - 1].of(behind.crossing, in)) {
         if (o.just_in_time && !nested_) continue;
         const auto num_reaches = nested_ ? static_cast<int>(behind.since.size()) : 0;
@@ -125,9 +125,9 @@ class AllPlans {
     const int passes = choice.num_passes;
     Behind made{
         .rest = b.rest + r, .cost = b.cost + o.cost + passes * o.pass_cost, .crossing = choice.in};
-    if (choice.out == Boundary::dropped) {
+    if (choice.out == CutFate::dropped) {
       const std::int64_t swept = b.since[passes] + r + o.swept_bytes;
-      if (choice.in == Boundary::dropped && o.linked) {
+      if (choice.in == CutFate::dropped && o.linked) {
         for (int i = 0; i <= passes; ++i) {
           made.since.push_back(std::max({b.since[i] + r, swept, o.early_peak_bytes}));
         }
@@ -137,8 +137,8 @@ class AllPlans {
       made.rest = std::max({made.rest, b.since.front() + r, swept});
     }
     made.rest = std::max(made.rest, o.early_peak_bytes);
-    if (choice.in == Boundary::kept) made.rest = std::max(made.rest, o.late_peak_bytes);
-    if (choice.in == Boundary::dropped) made.since = {o.late_peak_bytes};
+    if (choice.in == CutFate::kept) made.rest = std::max(made.rest, o.late_peak_bytes);
+    if (choice.in == CutFate::dropped) made.since = {o.late_peak_bytes};
     return made;
   }
 

@@ -45,16 +45,16 @@ Figures figures_of(const Option& o) {
 }
 
 struct Fate {
-  Boundary out = Boundary::kept;
-  Boundary in = Boundary::kept;
+  CutFate out = CutFate::kept;
+  CutFate in = CutFate::kept;
 };
 
 std::vector<Fate> fates(const BlockGraph& block) {
   std::vector<Fate> found;
-  for (const Boundary out : {Boundary::dropped, Boundary::kept}) {
-    for (const Boundary in : {Boundary::dropped, Boundary::kept}) {
-      const bool can_out = out == Boundary::kept || !block.boundary.empty();
-      const bool can_in = in == Boundary::kept || !block.inputs.empty();
+  for (const CutFate out : {CutFate::dropped, CutFate::kept}) {
+    for (const CutFate in : {CutFate::dropped, CutFate::kept}) {
+      const bool can_out = out == CutFate::kept || !block.boundary.empty();
+      const bool can_in = in == CutFate::kept || !block.inputs.empty();
       if (can_out && can_in) found.push_back({out, in});
     }
   }
