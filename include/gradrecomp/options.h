@@ -24,7 +24,7 @@ enum class Verify : std::uint8_t {
 struct Options {
   /// Largest extra cost of a step on all its devices, as a ratio to the plain step (forward +
   /// backward).
-  /// The default question where nothing else is given, with 0.05.
+  /// If neither a budget nor a policy is given, 0.05.
   std::optional<double> max_overhead = {};
   /// Highest activation bytes of a step, on each of its devices. An unreachable bound is not an
   /// error: it gives the plan of the lowest peak found, with Plan::feasible false.
@@ -45,9 +45,9 @@ struct Options {
   /// calls alone.
   bool substitutes = true;
   /// Let kept values go to host memory between forward and backward where that costs less than
-  /// replays, in pinned memory and beside the device's work. Under a budget only; how fast the
-  /// host is gets measured once. On the CPU, where it only moves bytes out of the count, for tests.
-  /// Not where a region makes values on several devices.
+  /// replays, in pinned memory and beside the device's work. Under a budget only. The link's speed
+  /// is measured once. On the CPU this only serves tests: it moves bytes out of the count. Not
+  /// where a region makes values on several devices.
   bool offload = false;
   Verify verify = Verify::first_step;
   /// How much is compared of what replays read and the program still holds, such as weights and

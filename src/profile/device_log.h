@@ -35,9 +35,9 @@ struct DeviceReport {
 // noted down, in order, and read where the step log next comes by: at ops, unpacks and releases.
 //
 // What the program lets go of while the tape still holds it is not reported. The step log has
-// to look for it before memory is taken again, or a peak counts it that it no longer belongs to. So
-// an allocation is announced to the step log before it is noted down. Under the allocator's lock
-// that log must not wait for another: where one of its own is taken, it looks later.
+// to look for it before memory is taken again, or it is counted in a peak that it is no longer part
+// of. So an allocation is announced to the step log before it is noted down. Under the allocator's
+// lock that log must not wait for another: where one of its own is taken, it looks later.
 //
 // A device's backward runs on a thread of autograd's, so a log takes what its own thread allocates
 // and what any thread allocates that runs a backward pass. What other threads do to the device,

@@ -249,8 +249,8 @@ void Session::warn_if_never_planned(const StepReport& step) {
   num_unplanned_in_row_ = step.followed_plan ? 0 : num_unplanned_in_row_ + 1;
   if (num_unplanned_in_row_ != kManyUnplanned) return;
   TORCH_WARN("GradRecomp: a region has followed no plan for ", kManyUnplanned,
-             " steps. Gradients are right, and some memory is saved, but no budget is kept. Of the "
-             "last: ",
+             " steps. Gradients are right, and some memory is saved, but the budget is not "
+             "kept. Reason for the last step: ",
              step.reason, step.reason.ends_with('.') ? "" : ".");
 }
 
@@ -462,9 +462,9 @@ plan::Plan Session::plan_with_selection(const plan::Graph& graph, plan::Request 
 bool Session::fits(const plan::Plan& given, const plan::Graph& graph) {
   if (given.signature == graph.signature) return true;
   if (!warned_of_signature_.exchange(true)) {
-    TORCH_WARN("GradRecomp plans by the budget, as the given plan is for the op sequence ",
-               plan::signature_text(given.signature), " and this one is ",
-               plan::signature_text(graph.signature), ".");
+    TORCH_WARN("GradRecomp ignores Options::plan, which was made for op sequence ",
+               plan::signature_text(given.signature), ", and plans this one (",
+               plan::signature_text(graph.signature), ") by the budget.");
   }
   return false;
 }

@@ -54,7 +54,7 @@ class Session {
   };
 
   static constexpr const char* kBackwardInside =
-      "backward, or grad(), runs inside the region. Leave it outside for a plan.";
+      "backward, or grad(), runs inside the region. Move it out of the region to get a plan.";
 
   explicit Session(Options options);
 

@@ -12,7 +12,7 @@ class Observer {
  public:
   virtual ~Observer() = default;
   virtual void op_begins(const Tape& tape) = 0;
-  /// `op` is -1 for an operator that made no value and so was not recorded. Ops behind it on the
+  /// `op` is -1 for an operator that made no value and so was not recorded. Ops after it on the
   /// tape are parts of the same call.
   virtual void op_ends(const Tape& tape, OpId op) = 0;
   /// `op` stands for a call that nobody saw begin, and that has left its results behind.

@@ -38,8 +38,8 @@ class RngState {
   void restore() const;
   /// The state the same generator is in now.
   [[nodiscard]] RngState now() const { return RngState(generator_); }
-  /// Has the generator go on from this state, with a state of its own beside the present one, which
-  /// is returned. Undefined where it can have but one, as on the CPU.
+  /// Has the generator go on from this state, with a state of its own beside the current one, which
+  /// is returned. Undefined where a generator can have only one, as on the CPU.
   [[nodiscard]] at::Generator lend() const;
   /// Has it go on from what lend() returned.
   void take_back(const at::Generator& lent) const;
@@ -58,8 +58,8 @@ class RngState {
 
 /// Puts a generator back, when the scope ends, to the state it had when the scope began.
 ///
-/// CUDA's takes a seed that is set for a wish to begin anew: cuDNN's RNN layers would forget their
-/// dropout. So it draws from another state meanwhile, where it can.
+/// Setting the seed of CUDA's generator counts as a restart, after which cuDNN's RNN layers lose
+/// their dropout state. So it draws from another state meanwhile, where it can.
 class RngRestore {
  public:
   explicit RngRestore(const RngState& replayed);

@@ -26,7 +26,7 @@ constexpr std::array<std::string_view, 11> kBatchNorms = {
     "aten::batch_norm_update_stats",
     "aten::batch_norm_gather_stats",
     "aten::batch_norm_gather_stats_with_counts",
-    "aten::batch_norm",  // this and the following come whole where autograd is passed by
+    "aten::batch_norm",  // this and those below arrive undecomposed when autograd is bypassed
     "aten::_batch_norm_impl_index",
     "aten::instance_norm"};
 
@@ -49,8 +49,8 @@ constexpr std::string_view kUnseenWrite = "gradrecomp::unseen_write";
 
 constexpr std::string_view kWorkspaceWriter = "aten::mkldnn_rnn_layer_backward";
 
-// These take a view for a way to its storage. Of scatters, which copy what they change a part of,
-// only what the view shows counts, but they copy more.
+// These reach through a view to its whole storage. Of scatters, which copy what they change a part
+// of, only what the view shows counts, but they copy more.
 bool reads_beyond(std::string_view name) {
   return name.starts_with("aten::as_strided") || name.ends_with("_scatter");
 }

@@ -32,7 +32,7 @@ struct OpTraits {
   Pointwise pointwise = Pointwise::no;
   Fickle fickle = Fickle::no;
   bool passive = false;        ///< changes no content and makes no storage: views, metadata
-  bool factory = false;        ///< what torch:: offers it makes a variable of its result
+  bool factory = false;        ///< the torch:: version wraps its result in a variable
   bool uninitialized = false;  ///< its output holds garbage until somebody writes it
   bool fills = false;          ///< writes all of its targets without reading them
   bool resizes = false;        ///< may give what it writes another size

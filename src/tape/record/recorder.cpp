@@ -331,7 +331,7 @@ std::optional<Part> Recorder::part_of(Draft& draft, c10::ArrayRef<c10::IValue> r
   try {
     return take_part(draft.op, returned, writer_);
   } catch (const c10::Error& error) {
-    TORCH_WARN_ONCE("GradRecomp goes on without kernels of its own, as one failed: ",
+    TORCH_WARN_ONCE("GradRecomp stops using its own kernels, because one failed: ",
                     error.what_without_backtrace());
     takes_apart_ = false;
     return std::nullopt;
@@ -436,9 +436,9 @@ bool Recorder::is_external(const at::Tensor& tensor) const {
 // whether the region changes them.
 std::shared_ptr<const DispatchState> Recorder::dispatch_state() {
   const bool is_known = plan_.has_one_mode && dispatch_state_ != nullptr;
-  const DispatchState present(is_known ? dispatch_state_->mode() : NumericMode::present());
-  if (dispatch_state_ == nullptr || *dispatch_state_ != present) {
-    dispatch_state_ = std::make_shared<const DispatchState>(present);
+  const DispatchState now(is_known ? dispatch_state_->mode() : NumericMode::current());
+  if (dispatch_state_ == nullptr || *dispatch_state_ != now) {
+    dispatch_state_ = std::make_shared<const DispatchState>(now);
   }
   return dispatch_state_;
 }
@@ -446,7 +446,7 @@ std::shared_ptr<const DispatchState> Recorder::dispatch_state() {
 /// Where one mode was taken for granted and is another now, no op is known to have run in either.
 void Recorder::check_mode() {
   if (!plan_.has_one_mode || dispatch_state_ == nullptr) return;
-  if (dispatch_state_->mode() != NumericMode::present()) tape_->lose_mode();
+  if (dispatch_state_->mode() != NumericMode::current()) tape_->lose_mode();
 }
 
 // Runs before the op, so that a step that leaves its plan does so before it drops by it.
@@ -509,7 +509,7 @@ void Recorder::prepare_writes(Draft& draft) {
 void Recorder::call(Draft& draft, torch::jit::Stack* stack) {
   Op& op = draft.op;
   const auto& device = draft.device;
-  if (device && !device->is_cpu()) op.stream = present_stream_of(*device);
+  if (device && !device->is_cpu()) op.stream = current_stream_of(*device);
   std::unique_lock<std::recursive_mutex> turn;
   if (draft.traits.seeded && is_capturing()) {
     op.replayable = false;

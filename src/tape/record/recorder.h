@@ -73,7 +73,7 @@ class Recorder {
 
   /// Called before each op that is not a mere view; the region closes windows from here.
   std::function<void()> before_op;
-  /// Records nothing from when this is true, which other threads may make it; may be null.
+  /// Once this is true nothing more is recorded; another thread may set it. May be null.
   const std::atomic<bool>* is_left = nullptr;
 
  private:

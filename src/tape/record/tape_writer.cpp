@@ -90,7 +90,7 @@ ValueId TapeWriter::add(const c10::Storage& storage, OpId producer) {
 ValueId TapeWriter::add_constant(const at::Tensor& number) {
   const std::size_t size = number.storage().nbytes();
   void* copy = std::malloc(size);
-  TORCH_CHECK(copy != nullptr, "TapeWriter::add_constant: out of memory for ", size, " bytes.");
+  TORCH_CHECK(copy != nullptr, "GradRecomp: out of memory for ", size, " bytes.");
   std::memcpy(copy, number.storage().data(), size);
   const auto id = static_cast<ValueId>(values().size());
   Value& value = values().emplace_back();

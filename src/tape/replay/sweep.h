@@ -11,7 +11,7 @@ namespace gradrecomp::tape {
 /// One replay sweep: runs the fewest recorded ops that make a value again, in recorded order.
 ///
 /// What it caches is every value with handles, or what the plan says for its target.
-/// The rules here are the ones plan/simulate.cpp mimics; change both or neither.
+/// The rules here are the ones plan/simulator/execution.cpp mimics; change both or neither.
 class Sweep {
  public:
   explicit Sweep(Tape& tape);
@@ -53,7 +53,7 @@ class Sweep {
 
   Tape& tape_;
   std::vector<OpId> ops_;
-  const NumericMode present_mode_ = NumericMode::present();
+  const NumericMode current_mode_ = NumericMode::current();
   std::vector<ValueId> visited_;
   std::vector<std::pair<ValueId, c10::Storage>> written_;  // storages the current op writes
 

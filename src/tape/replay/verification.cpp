@@ -43,8 +43,8 @@ bool same_bits_shown(const c10::Storage& original, const at::Tensor& again) {
   return same_bits(packed(Geometry(again).over(original)), packed(again));
 }
 
-/// What backward gets and does not read whole: seeds that attention without dropout leaves unset,
-/// workspaces with gaps. That it differs is nobody's fault.
+/// Results that backward receives but does not read whole: seeds that attention without dropout
+/// leaves unset, workspaces with gaps. Differences in them do not matter.
 bool is_scratch(const Op& op, const Value& value) {
   constexpr std::int64_t kMostSeedBytes = 64;
   static const std::unordered_set<std::string_view> with_workspaces = {
@@ -162,7 +162,7 @@ bool Verification::can_run(const Op& op) const {
 
 ReplayTimes Verification::verify_op(OpId id, OpId last) {
   Op& op = tape_.ops()[id];
-  const NumericScope mode(op.dispatch_state->mode(), present_mode_);
+  const NumericScope mode(op.dispatch_state->mode(), current_mode_);
   double seconds = 0;
   if (!can_run(op)) {
     give_up(op);
@@ -198,12 +198,12 @@ double Verification::replay(OpId id, Stack& stack) {
   // What it wrote in place, it cannot read once more.
   const bool writes =
       std::ranges::any_of(op.reads, [](const Read& read) { return read.written || read.scratch; });
-  return is_short && !writes ? std::min(seconds, seconds_behind_work(op)) : seconds;
+  return is_short && !writes ? std::min(seconds, seconds_after_work(op)) : seconds;
 }
 
 /// Of a call that a device gets while it is busy, as it does in backward. Alone, a short one takes
 /// as long as it takes to reach the device, and the first of its kind until its code is there.
-double Verification::seconds_behind_work(Op& op) {
+double Verification::seconds_after_work(Op& op) {
   Stack ahead;
   call(op, ahead);
   Stopwatch stopwatch(op.stream);
@@ -462,9 +462,10 @@ void Verification::look_at(const Op& op, ValueId id, const c10::Storage& again,
   constexpr int kDepth = 4;
   const std::string suspects = suspects_of(op, kDepth);
   if (!first_mention(suspects)) return;
-  TORCH_WARN("GradRecomp keeps an output of ", op.handle.schema().name(), " (", value.bytes,
-             " bytes): replaying ", suspects, " gave other bits than the forward pass. An op of ",
-             "these is nondeterministic, or something outside the dispatcher wrote to its output.");
+  TORCH_WARN(
+      "GradRecomp keeps an output of ", op.handle.schema().name(), " (", value.bytes,
+      " bytes): replaying ", suspects, " gave different bits from the forward pass. One of ",
+      "these ops is nondeterministic, or something outside the dispatcher wrote to its output.");
 }
 
 // The op itself and, where its inputs had died and so could not be compared, the ops before them.

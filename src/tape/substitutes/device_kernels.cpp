@@ -12,7 +12,7 @@ const kernels::Table& kernels_of(const at::Tensor& tensor) {
   return *table;
 }
 
-kernels::Stream present_stream(const at::Tensor& tensor) {
+kernels::Stream current_stream(const at::Tensor& tensor) {
   if (tensor.is_cpu()) return nullptr;
   const c10::impl::VirtualGuardImpl impl(tensor.device().type());
   return impl.getStream(tensor.device()).native_handle();
