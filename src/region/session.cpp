@@ -4,6 +4,8 @@
 
 #include <algorithm>
 #include <stdexcept>
+#include <string>
+#include <string_view>
 #include <utility>
 
 #include "gradrecomp/host_link.h"
@@ -82,6 +84,13 @@ bool fits_graph(const plan::Graph& graph, const plan::Selection& selection) {
   } catch (const std::invalid_argument&) {
     return false;
   }
+}
+
+/// What the planner says of an argument, by the name of the option it came from.
+std::string in_options(std::string_view error) {
+  constexpr std::string_view kSelection = "Selection: ";
+  if (!error.starts_with(kSelection)) return std::string(error);
+  return "Options::selection: " + std::string(error.substr(kSelection.size()));
 }
 
 /// What of `selection` is found in `graph`.
@@ -455,7 +464,7 @@ plan::Plan Session::plan_with_selection(const plan::Graph& graph, plan::Request 
   try {
     return plan::make_plan(graph, request);
   } catch (const std::invalid_argument& error) {
-    C10_THROW_ERROR(ValueError, error.what());
+    C10_THROW_ERROR(ValueError, in_options(error.what()));
   }
 }
 
