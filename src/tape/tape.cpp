@@ -13,6 +13,7 @@ namespace gradrecomp::tape {
 Tape::Tape() : contents_(std::make_unique<Contents>()) {}
 Tape::~Tape() = default;
 
+// Note [ Locks and the interpreter ] says why politely.
 std::unique_lock<std::recursive_mutex> Tape::lock() const { return lock_politely(mutex_); }
 
 std::unique_lock<std::recursive_mutex> Tape::try_lock() const {

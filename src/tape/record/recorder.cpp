@@ -514,11 +514,11 @@ void Recorder::call(Draft& draft, torch::jit::Stack* stack) {
   if (draft.traits.seeded && is_capturing()) {
     op.replayable = false;
   } else if (draft.traits.seeded) {
-    turn = turn_to_draw();
+    turn = turn_to_draw();  // Note [ Drawing by turns ]
     op.rng = rng_state_of(op, device.value_or(c10::kCPU));
     if (!op.rng) op.replayable = false;
   }
-  AlgorithmWatch watch;
+  AlgorithmWatch watch;  // Note [ Algorithms that change for lack of memory ]
   const UntaggedDraws draws(draft.traits, op, device);
   op.handle.redispatchBoxed(op.keys, stack);
   if (draws.may_have_happened()) op.replayable = false;

@@ -302,7 +302,7 @@ void Sweep::run_call(Op& op, Stack& stack) {
   const StreamScope stream(op.stream);
   std::optional<RngRestore> rng;
   if (op.rng) rng.emplace(*op.rng);
-  AlgorithmWatch watch;
+  AlgorithmWatch watch;  // Note [ Algorithms that change for lack of memory ]
   const Stack alive = gives_references(op.handle.schema()) ? stack : Stack();
   op.handle.redispatchBoxed(op.keys, &stack);
   if (!op.stream) return;  // the CPU's algorithms do not hang on workspaces
