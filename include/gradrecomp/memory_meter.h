@@ -32,7 +32,7 @@ struct DeviceMemory {
   MemoryCounter requested;             ///< what tensors asked for
   MemoryCounter allocated;             ///< in the allocator's blocks, their rounding included
   MemoryCounter reserved;              ///< held from the device, cached blocks included
-  std::int64_t num_alloc_retries = 0;  ///< times the cache was flushed for want of memory
+  std::int64_t num_alloc_retries = 0;  ///< times the cache was flushed for lack of memory
   std::int64_t num_failures = 0;       ///< allocations that failed even then
 };
 

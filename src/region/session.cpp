@@ -109,7 +109,7 @@ plan::Selection found_in(const plan::Graph& graph, const plan::Selection& select
   return fits_graph(graph, found) ? found : plan::Selection{};
 }
 
-/// Of a plan's search: in proportion to the bytes that it can save, as steps wait for it.
+/// The effort of a plan's search, in proportion to the bytes that it can save: steps wait for it.
 double search_effort(const plan::Graph& graph) {
   constexpr double kBytesOfFullEffort = 64 << 20;
   double bytes = 0;
@@ -422,7 +422,7 @@ void Session::activate(Known known) {
   forget_plans();
 }
 
-// Of the sequences that were followed longest ago.
+// Forgets those of the sequences that were followed longest ago.
 void Session::forget_plans() {
   auto excess = num_plans() - options_.max_plans;
   for (Known& known : sequences_) {
@@ -446,8 +446,8 @@ plan::Plan Session::make_plan(const plan::Graph& graph, c10::Device device) {
   return plan_with_selection(graph, std::move(request));
 }
 
-// What the first sequence does not have is misspelled. Later ones, in the middle of training, may
-// just do without.
+// A name that the first sequence does not have is taken for misspelled. Later sequences, in the
+// middle of training, may do without.
 plan::Plan Session::plan_with_selection(const plan::Graph& graph, plan::Request request) {
   const bool is_first = [&] {
     const std::lock_guard lock(mutex_);

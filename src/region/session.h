@@ -42,7 +42,7 @@ class Session {
  public:
   using Sequence = std::vector<std::uint64_t>;
 
-  /// What a profiled step found out beside its graph.
+  /// The findings of a profiled step beside its graph.
   struct Profiled {
     const Sequence& sequence;
     std::vector<tape::ReplayMethod> methods;

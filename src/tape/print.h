@@ -57,7 +57,7 @@ class Print {
   std::int64_t num_bytes_ = 0;
   std::int64_t block_bytes_ = kSmallBytes;  // but of the last, which ends with the storage
 
-  // Of a sampled look, which takes one row of each few and, of that, a word from each window.
+  // For a sampled look, which takes one row in every few and from it a word of each window.
   std::int64_t row_bytes_ = 0;  // 0: all words are read
   std::int64_t rows_a_sample_ = 1;
   std::int64_t window_words_ = 1;

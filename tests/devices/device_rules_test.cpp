@@ -199,7 +199,7 @@ TEST(ReplayThread, WhatAnotherThreadMakesOtherwiseIsFoundAndKept) {
   EXPECT_TRUE(steps.region.last_step().followed_plan);
 }
 
-// What differs in a byte that is no part of a word.
+// A difference in a byte that is not part of a word.
 at::Tensor last_byte(const at::Tensor& x) {
   static std::atomic<std::uint8_t> calls{0};
   auto made = at::zeros({13}, x.options().dtype(at::kByte).device(at::kCPU));
@@ -380,7 +380,7 @@ TEST(Captures, PlansAreFollowedAndWhatIsDrawnIsKept) {
   EXPECT_LT(steps.region.last_step().num_replayed_ops, usually.num_replayed_ops);
 }
 
-// The mask is packed there as elsewhere, or the step would have other values than its plan.
+// The mask is packed there as elsewhere, or the step's values would differ from its plan's.
 TEST(Captures, PlansAreFollowedThroughPackedMasks) {
   const auto x = torch::randn({64}).requires_grad_();
   Steps steps([](const at::Tensor& input) {

@@ -1,4 +1,4 @@
-// Conformance H1, H2, H3, H15, H17: memory that is borrowed, or written where nobody looks.
+// Conformance H1, H2, H3, H15, H17: memory that is borrowed, or written unseen.
 #include <c10/core/CPUAllocator.h>
 #include <gmock/gmock.h>
 #include <torch/torch.h>
@@ -643,7 +643,7 @@ TEST(VersionedWrite, H17PastTheDispatcherIsFoundByItsVersion) {
   }));
 }
 
-// No op reads what has been written, so nobody looks at its version any more.
+// No op reads what has been written, so its version is not looked at any more.
 TEST(VersionedWrite, H17AfterTheLastReadIsPlainsOrAnError) {
   for (const int first_to_write : {0, kNumSteps}) {
     SCOPED_TRACE(first_to_write);

@@ -83,7 +83,7 @@ def arguments(command, root, programs):
 
 
 def is_known(command):
-    """Whether it is run or is known not to be; placeholders such as `--seed S` are no commands."""
+    """Whether it is run or is known not to be; placeholders such as `--seed S` are not commands."""
     return command.startswith(RUN) or any(command.startswith(beginning) for beginning in NOT_RUN)
 
 

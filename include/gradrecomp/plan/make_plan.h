@@ -32,7 +32,7 @@ GRADRECOMP_API Plan make_plan(const Graph& graph, const Request& request);
 
 /// The plans that no other one found beats in both predicted peak and overhead, by rising overhead.
 ///
-/// Of several devices it is the front of the main one; all that is saved on others is kept.
+/// On several devices it is the front of the main one; all that is saved on others is kept.
 /// Guarantees: peaks fall strictly; deterministic.
 /// Throws:     std::invalid_argument if the graph or the selection is not valid.
 GRADRECOMP_API std::vector<Plan> make_front(const Graph& graph, const FrontRequest& request);

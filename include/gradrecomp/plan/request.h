@@ -25,9 +25,9 @@ struct Request {
   std::optional<Policy> policy = std::nullopt;
   /// Values decided beforehand, under every policy.
   Selection selection = {};
-  /// What kept values may go to host memory by, where a budget is set; none: they may not. Seconds
-  /// that wait for it count as overhead in seconds; a budget in FLOPs admits none. On several
-  /// devices nothing goes there.
+  /// The link by which kept values may go to host memory, where a budget is set; none: they may
+  /// not. Seconds that wait for it count as overhead in seconds; a budget in FLOPs admits none. On
+  /// several devices nothing goes there.
   std::optional<HostLink> host_link = std::nullopt;
   /// How long to search where no program finds the best plan and the bound leaves room for better
   /// ones: 1 is about a second for 5%, two for 20%; 0 is not at all. Counted in moves, so that

@@ -14,7 +14,7 @@ struct BlockChoice {
   const Option* option = nullptr;
   Boundary out = Boundary::kept;
   Boundary in = Boundary::kept;
-  /// Of the replays that run through the block, those before the one that leaves its values behind.
+  /// The number of replays that run through the block before the one that leaves its values behind.
   /// The last to run through is that of the next block.
   int num_passes = 0;
 };

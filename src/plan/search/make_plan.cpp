@@ -79,7 +79,7 @@ void check(const Request& request) {
   }
 }
 
-/// What the plan for `request` calls what made it.
+/// The name that the plan for `request` gives its maker.
 std::string maker_of(const Request& request) {
   if (request.policy) return request.policy->name();
   return request.max_peak_bytes ? "max_peak_bytes" : "max_overhead";
@@ -140,7 +140,7 @@ class Planner {
     return answer;
   }
 
-  /// What becomes of a plan that was made elsewhere, verdicts enforced.
+  /// Simulates a plan that was made elsewhere, verdicts enforced.
   [[nodiscard]] Candidate evaluated(FixedPlan made) const {
     LocalSearch local_search(graph_, replay_cost_, verdicts_);
     return local_search.evaluate(std::move(made.keep), std::move(made.sweeps));

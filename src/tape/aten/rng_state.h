@@ -13,8 +13,8 @@ namespace gradrecomp::tape {
 
 // Note [ Drawing by turns ]
 // ~~~~~~~~~~~~~~~~~~~~~~~~~
-// Replays set a generator back and then forward again. What another thread draws from it in between
-// would be other numbers than it should, and would be forgotten. So a thread that draws for a tape,
+// Replays set a generator back and then forward again. Another thread that drew from it in between
+// would get the wrong numbers, and its draws would be forgotten. So a thread that draws for a tape,
 // in the forward pass, in a replay or to verify, holds one lock of the process meanwhile. It comes
 // before the lock of any tape: an op that draws may allocate, which a profiled tape takes its lock
 // to note. A replay that may draw therefore takes it before its tape's.
@@ -29,7 +29,7 @@ namespace gradrecomp::tape {
 class RngState {
  public:
   explicit RngState(const at::Generator& generator);
-  /// Null if nobody knows how to read it: a generator that is not LibTorch's own.
+  /// Null for a generator that is not LibTorch's own: its state cannot be read.
   static std::unique_ptr<const RngState> of(const at::Generator& generator);
 
   /// True if nothing was drawn since.

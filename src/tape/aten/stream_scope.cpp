@@ -35,7 +35,7 @@ StreamScope::~StreamScope() {
   try {
     if (*before_ != stream) order(stream, *before_);
   } catch (const c10::Error&) {
-    // The device has failed, and says so to whoever asks it for something next.
+    // The device has failed, and reports that to its next user.
     return;
   }
 }

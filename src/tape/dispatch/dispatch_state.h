@@ -19,7 +19,7 @@ namespace gradrecomp::tape {
 /// precision.
 class DispatchState {
  public:
-  /// Of this thread, now, where that is `mode`.
+  /// The current state of this thread, whose mode is `mode`.
   explicit DispatchState(const NumericMode& mode);
 
   [[nodiscard]] const NumericMode& mode() const { return mode_; }

@@ -78,8 +78,8 @@ constexpr bool is(std::uint8_t stored, Float32Precision precision) {
   return static_cast<Float32Precision>(stored) == precision;
 }
 
-// LibTorch tells what it was set to as long as that agrees with the newer interface. Where it may
-// not, this is what would.
+// LibTorch reports the older setting only while it agrees with the newer interface. Where it may
+// not agree, this is the value that would.
 Float32MatmulPrecision matmul_precision(const Precisions& newer) {
   if (is(newer[kOneDnnMatmul], Float32Precision::BF16)) return Float32MatmulPrecision::MEDIUM;
   const bool is_reduced = is(newer[kOneDnnMatmul], Float32Precision::TF32) ||

@@ -67,7 +67,7 @@ class NumericScope {
 
   NumericMode mode_;
   NumericMode before_;
-  /// What is inherited as none.
+  /// The precisions as stored; none where one is inherited.
   std::array<std::uint8_t, NumericMode::kNumPrecisions> stored_ = {};
   OlderPrecisions older_;
 };

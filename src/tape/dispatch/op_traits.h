@@ -33,7 +33,7 @@ struct OpTraits {
   Fickle fickle = Fickle::no;
   bool passive = false;        ///< changes no content and makes no storage: views, metadata
   bool factory = false;        ///< the torch:: version wraps its result in a variable
-  bool uninitialized = false;  ///< its output holds garbage until somebody writes it
+  bool uninitialized = false;  ///< its output holds garbage until it is written
   bool fills = false;          ///< writes all of its targets without reading them
   bool resizes = false;        ///< may give what it writes another size
   bool bumps = false;          ///< autograd's part of it makes versions of its targets grow

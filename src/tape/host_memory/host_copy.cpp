@@ -71,7 +71,7 @@ HostCopy::~HostCopy() {
     leave();
     give_up();
   } catch (const c10::Error&) {
-    // The device has failed, and says so to whoever asks it for something next.
+    // The device has failed, and reports that to its next user.
     return;
   }
 }

@@ -12,10 +12,10 @@
 //
 // The recorder must see each operator after autograd and autocast have done their part, with the
 // dispatch keys and the thread-local state that its kernel gets in a plain run. Only kernels for a
-// dispatch key of our own do that. Of the keys below Autograd and above BackendSelect, past which
-// no factory can be seen, all but Fake have a fallback in LibTorch.
+// dispatch key of our own do that. Below Autograd and above BackendSelect, past which no factory
+// can be seen, all keys but Fake have a fallback in LibTorch.
 //
-// 1. As long as nobody uses Fake, one fallback does for all operators.
+// 1. While Fake is unused, one fallback serves all operators.
 // 2. A key has one fallback, and LibTorch is about to take that of Fake for fake tensors in C++. A
 //    kernel for one operator goes before a fallback, though, so then every operator gets one of
 //    ours. What is meant for fake tensors is passed on to the kernel that we found.

@@ -250,7 +250,7 @@ void Recorder::note_write(const at::Tensor& tensor) {
   if (!is_plain(tensor)) return;
   const ValueId known = tape_->find(tensor.storage().unsafeGetStorageImpl());
   if (known < 0) return;
-  // What stands in its memory may be the old content or the new one: some call this too late.
+  // Its memory may have the old content or the new one: some call this too late.
   tape_->lose(known);
   record_unseen_write(tensor);
   writer_.expect_bump(writer_.read(tensor));
@@ -356,8 +356,8 @@ void Recorder::look_at_statistics(Draft& draft, const torch::jit::Stack& stack) 
   }
 }
 
-// Nothing is made again from memory that may be gone. Of weights in such memory autograd saves
-// most, which then lasts; what it does not save are biases, which are small.
+// Nothing is made again from memory that may be gone. Autograd saves most weights in such memory,
+// which then lasts; those that it does not save are biases, which are small.
 void Recorder::copy_lent_parameters(Draft& draft, const torch::jit::Stack& stack) {
   if (copies_) return;
   const std::size_t first = stack.size() - draft.traits.writes.size();
@@ -443,7 +443,8 @@ std::shared_ptr<const DispatchState> Recorder::dispatch_state() {
   return dispatch_state_;
 }
 
-/// Where one mode was taken for granted and is another now, no op is known to have run in either.
+/// If one mode was taken for granted and the mode is another now, it is unknown which op ran in
+/// which.
 void Recorder::check_mode() {
   if (!plan_.has_one_mode || dispatch_state_ == nullptr) return;
   if (dispatch_state_->mode() != NumericMode::current()) tape_->lose_mode();
@@ -475,7 +476,7 @@ void Recorder::leave_plan(std::size_t call) {
   }
 }
 
-// Of calls that are not recorded, as their results may take a gradient to its leaf too.
+// For calls that are not recorded: their results may take a gradient to its leaf too.
 void Recorder::mix_gradients(c10::ArrayRef<c10::IValue> arguments) {
   for (const c10::IValue& argument : arguments) {
     if (!argument.isTensor() || !argument.toTensor().requires_grad()) continue;
@@ -500,7 +501,7 @@ void Recorder::prepare_writes(Draft& draft) {
     const bool adds_rubbish = draft.traits.resizes && !is_rubbish(value);
     if (adds_rubbish || (goes_on && !makes_rubbish && !value.snapshot)) draft.op.replayable = false;
   }
-  // Counted after the snapshots: a write needs none on its own account.
+  // Counted after the snapshots: the write itself needs none.
   for (const Read& read : draft.op.reads) {
     if (!read.scratch) writer_.count_read(read);
   }

@@ -122,7 +122,7 @@ class Recorder {
   bool takes_apart_ = false;
   bool keeps_saved_ = false;
   bool copies_ = false;       // an argument of a call that it is about to record
-  bool mixes_plans_ = false;  // it began by another plan than it goes on by
+  bool mixes_plans_ = false;  // it began by one plan and goes on by another
   std::int32_t stage_ = 0;
   OpId window_first_op_ = 0;
   ValueId window_first_value_ = 0;

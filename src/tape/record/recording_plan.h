@@ -9,7 +9,7 @@
 
 namespace gradrecomp::tape {
 
-/// What a kept set says of a value, as recorders read it.
+/// The verdict of a kept set on a value, as recorders read it.
 enum class Verdict : std::uint8_t {
   drop,
   keep,

@@ -41,7 +41,7 @@ constexpr std::int16_t kMean = 1;
 constexpr std::int16_t kInverseDeviation = 2;
 constexpr std::int16_t kPacked = 1;  // the indices, or the mask
 
-/// Of normalisations, a substitute for the result; null for other calls.
+/// A substitute for the result of a normalisation; null for other calls.
 std::shared_ptr<const NormSubstitute> norm_substitute(std::string_view name) {
   static const auto batch_norm = std::make_shared<const BatchNormSubstitute>(1, 2);
   static const auto layer_norm = std::make_shared<const LayerNormSubstitute>(2, 3);
@@ -184,7 +184,8 @@ std::optional<Part> take_unpacking(Op& call, c10::ArrayRef<c10::IValue> returns,
 
 std::optional<Part> take_part(Op& call, c10::ArrayRef<c10::IValue> returns, TapeWriter& writer) {
   if (!writes_nothing(call)) return std::nullopt;
-  // What cannot be made again can be held packed, as what is drawn for a graph that is captured.
+  // A result that cannot be made again can be held packed, such as a mask drawn for a captured
+  // graph.
   if (!call.replayable) return take_unpacking(call, returns, writer);
   if (auto part = take_application(call, returns, writer)) return part;
   return take_unpacking(call, returns, writer);

@@ -43,7 +43,7 @@ void Replayer::part_with_lent(ValueId id) {
     const StreamScope stream(tape_.stream_of_maker(id));
     value.storage = clone(value.storage);
   } catch (const std::exception&) {
-    return tape_.lose(id);  // for want of memory: destructors call this, which must not throw
+    return tape_.lose(id);  // no memory: destructors call this, which must not throw
   }
   value.snapshot = true;
   tape_.counts().unplanned_bytes += value.bytes;

@@ -43,7 +43,7 @@ bool shows_pinned_memory(const c10::IValue& returned) {
 // A program that has a device copy to the host waits for that in its own way before it reads the
 // copy, which no recorded op shows.
 void wait_for_host_copies(const Op& op, const torch::jit::Stack& returned) {
-  if (is_capturing()) return;  // when nobody may wait
+  if (is_capturing()) return;  // when waiting is not allowed
   const BelowRecording below;
   if (std::ranges::any_of(returned, shows_pinned_memory)) op.stream->synchronize();
 }
@@ -115,7 +115,7 @@ void Sweep::visit(ValueId id, std::vector<ValueId>& pending) {
   pending.push_back(id);
 }
 
-// What the program still holds of a dropped or offloaded value may have been written unseen.
+// The program may still hold a dropped or offloaded value, and have written to it unseen.
 void Sweep::look_for_stale(ValueId id) {
   Value& value = tape_.values()[id];
   const bool has_another = value.hold == Hold::none || value.hold == Hold::offloaded;
@@ -149,7 +149,7 @@ void Sweep::check_content(const Read& read, const Op& reader) {
   const Value& value = tape_.values()[read.value];
   const bool shared = value.hold == Hold::source || value.hold == Hold::kept;
   if (!value.has_print || !shared || value.snapshot || tape_.guard() == Guard::off) return;
-  // What is written goes on with all that it contains.
+  // A written value keeps all of its content that the write does not reach.
   const bool reads_whole = read.written || traits_of(reader.handle).reads_beyond;
   const bool fits = reads_whole ? tape_.contents().fits_in_sweep(read.value, value.storage, number_)
                                 : tape_.contents().fits_in_sweep(read.value, value.storage,
@@ -408,8 +408,8 @@ void Sweep::settle(const Op& op, const Stack& returns) {
   }
 }
 
-/// What replays write onto must be theirs alone. Of `tensor` itself, the stack `returned` and
-/// the caller are owners.
+/// Replays may only write to memory that they alone own. The owners of `tensor` itself are the
+/// stack `returned` and the caller.
 c10::Storage Sweep::own_storage(const Op& op, const at::Tensor& tensor, const Stack& returned) {
   c10::Storage storage = tensor.storage();
   const bool may_be_kept = traits_of(op.handle).foreign && !op.packed_form;

@@ -118,7 +118,8 @@ std::vector<ReplayTimes> Verification::run(OpId first, OpId last) {
   return times;
 }
 
-// What ops from `first` on read, though it was made before them and one of them wrote over it.
+// The values that ops from `first` on read, but that were made before them and overwritten by one
+// of them.
 std::vector<ValueId> Verification::overwritten_inputs(OpId first, OpId last) const {
   std::vector<ValueId> overwritten;
   for (OpId id = first; id < last; ++id) {
@@ -195,14 +196,15 @@ double Verification::replay(OpId id, Stack& stack) {
   call(op, stack);
   const double seconds = stopwatch.seconds();
   const bool is_short = op.stream && seconds < kShortSeconds;
-  // What it wrote in place, it cannot read once more.
+  // It cannot read again what it has overwritten.
   const bool writes =
       std::ranges::any_of(op.reads, [](const Read& read) { return read.written || read.scratch; });
   return is_short && !writes ? std::min(seconds, seconds_after_work(op)) : seconds;
 }
 
-/// Of a call that a device gets while it is busy, as it does in backward. Alone, a short one takes
-/// as long as it takes to reach the device, and the first of its kind until its code is there.
+/// The seconds of a call that a device gets while it is busy, as in backward. Alone, a short one
+/// takes as long as it takes to reach the device, and the first of its kind until its code is
+/// there.
 double Verification::seconds_after_work(Op& op) {
   Stack ahead;
   call(op, ahead);
@@ -359,8 +361,8 @@ void Verification::verify_step(OpId id) {
   }
 }
 
-// What a pointwise op makes of one element does not depend on shapes. Its scalar may be another one
-// in the next step, and not one that 16 bits hold, as this may be.
+// A pointwise op's result for one element does not depend on shapes. Its scalar may change in the
+// next step, to one that 16 bits cannot hold, though they may hold this one.
 bool Verification::step_fits_pattern(Op& op, PointwiseStep step, int formula) {
   const Read& input = op.reads[step.input];
   const auto type = input.geometry.scalar_type();

@@ -17,7 +17,7 @@ class Verification final : private Sweep {
  public:
   Verification(Tape& tape, bool finds_kernels) : Sweep(tape), finds_kernels_(finds_kernels) {}
 
-  /// Of the ops [first, last).
+  /// Verifies the ops [first, last) and returns their times.
   std::vector<ReplayTimes> run(OpId first, OpId last);
 
  private:

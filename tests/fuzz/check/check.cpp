@@ -65,7 +65,7 @@ Wrapping between_open_and_close(Region& region) {
   };
 }
 
-// What backward says instead of giving another gradient than plain.
+// What backward says instead of giving a gradient different from plain training's.
 bool is_refusal(const std::string& text) {
   static const std::vector<std::string> refusals = {
       "GradRecomp needs it to rematerialize", "was overwritten after the forward pass",
