@@ -42,7 +42,7 @@ class Print {
   }
   [[nodiscard]] bool is_whole() const { return row_bytes_ == 0; }
   [[nodiscard]] Blocks all() const { return {0, static_cast<std::int64_t>(hashes_.size())}; }
-  /// Those that tell of a write to these bytes.
+  /// Those that reveal a write to these bytes.
   [[nodiscard]] Blocks blocks_of(Extent extent) const;
 
   /// Whether the memory of `storage` can be looked at from the host, at once.

@@ -87,7 +87,7 @@ Float32MatmulPrecision matmul_precision(const Precisions& newer) {
   return is_reduced ? Float32MatmulPrecision::HIGH : at::globalContext().float32MatmulPrecision();
 }
 
-/// Whether LibTorch tells of cuDNN's precision by its older interface, which it does where that
+/// Whether LibTorch reports cuDNN's precision by its older interface, which it does where that
 /// agrees with the newer one.
 bool tells_of_cudnn() {
   try {

@@ -31,7 +31,7 @@ namespace {
 
 constexpr auto kMark = "gradrecomp::recorder";
 
-// An operator without kernels, by which copies of GradRecomp in one process know of each other.
+// An operator without kernels, by which copies of GradRecomp in one process find each other.
 c10::OperatorHandle leave_mark() {
   auto& dispatcher = c10::Dispatcher::singleton();
   TORCH_CHECK(

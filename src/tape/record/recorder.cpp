@@ -338,7 +338,7 @@ std::optional<Part> Recorder::part_of(Draft& draft, c10::ArrayRef<c10::IValue> r
   }
 }
 
-// A BatchNorm in training, after the region, updates running statistics without a word to their
+// A BatchNorm in training, after the region, updates running statistics without raising their
 // version counters. So what one in evaluation read is copied, by an op on the tape whose result is
 // a source: then the planner knows of the copy.
 void Recorder::look_at_statistics(Draft& draft, const torch::jit::Stack& stack) {

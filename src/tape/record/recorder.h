@@ -65,8 +65,8 @@ class Recorder {
   void record(const c10::OperatorHandle& op, c10::DispatchKeySet keys, torch::jit::Stack* stack);
   /// Called by autograd for every plain tensor it saves in the region.
   ValueId save(const at::Tensor& tensor);
-  /// Notes where one NumericMode was taken for granted and is another now. To be called before a
-  /// replay while the region runs.
+  /// Notes whether the NumericMode that was assumed has changed. Call it before a replay while the
+  /// region runs.
   void check_mode();
   /// Notes that `tensor` is about to be written where the recorder does not see it.
   void note_write(const at::Tensor& tensor);

@@ -431,7 +431,7 @@ at::Tensor Sweep::packed(const Op& op, const at::Tensor& output) {
 void Sweep::settle_value(const Op& op, std::size_t position, c10::Storage storage) {
   const ValueId id = op.results[position].value;
   TORCH_CHECK(static_cast<std::int64_t>(storage.nbytes()) == tape_.values()[id].bytes,
-              "Sweep::settle_value: ", op.handle.schema().name(), " made ", storage.nbytes(),
+              "GradRecomp: a replay of ", op.handle.schema().name(), " made ", storage.nbytes(),
               " bytes, but must make ", tape_.values()[id].bytes,
               " as in the forward pass. Keep its outputs or report a GradRecomp bug.");
   keep_result(id, std::move(storage));

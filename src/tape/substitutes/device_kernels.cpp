@@ -7,8 +7,8 @@ namespace gradrecomp::tape {
 
 const kernels::Table& kernels_of(const at::Tensor& tensor) {
   const kernels::Table* table = kernels::table(tensor.device().type());
-  TORCH_CHECK(table != nullptr, "kernels_of: ", tensor.device(), " has no kernels, but must have. ",
-              "GradRecomp bug, please report.");
+  TORCH_CHECK(table != nullptr, "GradRecomp: ", tensor.device(),
+              " has no kernels, but must have some. ", "GradRecomp bug, please report.");
   return *table;
 }
 
