@@ -49,7 +49,7 @@ Subject vit() {
           [model, images]() mutable { return model->forward(images); }};
 }
 
-/// Of this process, in user mode: other work on the machine hardly moves it.
+/// The time of this process in user mode: other work on the machine hardly moves it.
 double cpu_seconds() {
   rusage usage{};
   getrusage(RUSAGE_SELF, &usage);

@@ -89,5 +89,5 @@ TORCH_LIBRARY(gradrecomp, library) {
 
 }  // namespace
 
-/// To be called before tensors that shall count are made.
+/// Call it before making the tensors that are to count.
 extern "C" void gradrecomp_install_cpu_counter() { gradrecomp::install_cpu_counter(); }

@@ -32,7 +32,7 @@ struct DeviceMemory {
   MemoryCounter requested;             ///< what tensors asked for
   MemoryCounter allocated;             ///< in the allocator's blocks, their rounding included
   MemoryCounter reserved;              ///< held from the device, cached blocks included
-  std::int64_t num_alloc_retries = 0;  ///< times the cache was flushed for want of memory
+  std::int64_t num_alloc_retries = 0;  ///< times the cache was flushed for lack of memory
   std::int64_t num_failures = 0;       ///< allocations that failed even then
 };
 
@@ -52,8 +52,8 @@ class GRADRECOMP_API MemoryMeter {
   MemoryMeter& operator=(const MemoryMeter&) = delete;
 
   [[nodiscard]] std::int64_t start_bytes() const { return start_bytes_; }
-  /// Highest live bytes since the meter began, above the bytes live then. To be asked when no meter
-  /// that began later on the device still lives.
+  /// Highest live bytes since the meter began, above the bytes live then. Call it only when no
+  /// later meter on the device is alive.
   [[nodiscard]] std::int64_t measured_peak_bytes() const;
   /// Live bytes above those live when the meter began; negative if more was freed.
   [[nodiscard]] std::int64_t growth_bytes() const;

@@ -24,7 +24,7 @@ enum class Verify : std::uint8_t {
 struct Options {
   /// Largest extra cost of a step on all its devices, as a ratio to the plain step (forward +
   /// backward).
-  /// The default question where nothing else is given, with 0.05.
+  /// If neither a budget nor a policy is given, 0.05.
   std::optional<double> max_overhead = {};
   /// Highest activation bytes of a step, on each of its devices. An unreachable bound is not an
   /// error: it gives the plan of the lowest peak found, with Plan::feasible false.
@@ -41,20 +41,21 @@ struct Options {
   /// Values to keep or drop whatever the planner would do.
   plan::Selection selection = {};
   /// Replay normalisations from their kept statistics, a residual's addition and a ReLU after them
-  /// in the same pass, where verification finds that this gives equal bits. Off: by the recorded
-  /// calls alone.
+  /// in the same pass, where verification finds that this gives equal bits. Off: replay by the
+  /// recorded calls alone.
   bool substitutes = true;
   /// Let kept values go to host memory between forward and backward where that costs less than
-  /// replays, in pinned memory and beside the device's work. Under a budget only; how fast the
-  /// host is gets measured once. On the CPU, where it only moves bytes out of the count, for tests.
-  /// Not where a region makes values on several devices.
+  /// replays, in pinned memory and beside the device's work. Under a budget only. The link's speed
+  /// is measured once. On the CPU this only serves tests: it moves bytes out of the count. A region
+  /// that makes values on several devices does not offload.
   bool offload = false;
   Verify verify = Verify::first_step;
-  /// How much is compared of what replays read and the program still holds, such as weights and
-  /// inputs: the program may write it before backward past the dispatcher and past version
-  /// counters. A difference is an error of backward. Samples see any write to a whole column, or
-  /// to a whole row of 128 bytes or more; of narrower rows, to some at regular distances or side by
-  /// side, but not always to a single one. Steps that verify compare all.
+  /// How much of the memory that replays read and the program still holds is compared, such as
+  /// weights and inputs: before backward the program may write to it past the dispatcher and past
+  /// version counters. A difference is an error of backward. Samples see any write to a whole
+  /// column, or to a whole row of 128 bytes or more; in narrower rows, they see writes to several
+  /// at regular distances or side by side, but not always to a single one. Steps that verify
+  /// compare all.
   Guard guard = Guard::sampled;
   std::int64_t verify_interval_steps = 100;
   /// In steps without a plan: bytes that may be saved before what the program no longer holds is

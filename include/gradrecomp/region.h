@@ -55,8 +55,9 @@ class GRADRECOMP_API OpenStep {
 /// Threads:    one thread at a time runs a region; its backward may run on any, and beside the
 ///             forward pass only once the region is left.
 /// Guarantees: gradients, buffers and random state are those of the plain step, bit for bit, or
-///             backward throws. Not seen is only what is written past the dispatcher and past
-///             version counters, and neither note_write() nor a guard (Options::guard) tells of.
+///             backward throws. The only writes missed are those that bypass the dispatcher and
+///             version counters and that neither note_write() nor the guard (Options::guard)
+///             reports.
 class GRADRECOMP_API Region {
  public:
   /// Throws:  c10::ValueError if an option is out of range or contradicts another.
@@ -104,7 +105,8 @@ GRADRECOMP_API void begin_stage(std::string_view name);
 /// library or a pointer. In a region replays then know; elsewhere the version counter grows, by
 /// which autograd and replays see that what was saved is gone.
 ///
-/// Writes by operators need no word, nor do those to a tensor right after a factory has made it.
+/// Writes by operators need no announcement, nor do those to a tensor right after a factory has
+/// made it.
 GRADRECOMP_API void note_write(const at::Tensor& tensor);
 
 namespace detail {

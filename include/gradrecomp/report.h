@@ -20,9 +20,9 @@ struct StepReport {
   std::int64_t num_substituted_ops = 0;  ///< of these, by kernels in place of their calls
   double replay_seconds = 0;
   std::int64_t offloaded_bytes = 0;  ///< that have left for host memory
-  /// Held beyond the plan, and in no predicted peak: what replays need of lent memory (from_blob())
-  /// that no node reads any more, copied, or results of it; values that were to leave for the host,
-  /// which had no memory.
+  /// Bytes held beyond the plan and counted in no predicted peak: copies of lent memory
+  /// (from_blob()) that replays still need, or results computed from it, and values that stayed
+  /// because the host had no memory for them.
   std::int64_t unplanned_bytes = 0;
 };
 

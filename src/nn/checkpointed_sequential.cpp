@@ -21,7 +21,7 @@ std::shared_ptr<torch::nn::Module> CheckpointedSequentialImpl::clone(
   auto copy = std::dynamic_pointer_cast<torch::nn::SequentialImpl>(model_->clone(device));
   auto wrapped = std::make_shared<CheckpointedSequentialImpl>(
       torch::nn::Sequential(std::move(copy)), region_.options());
-  // Children may be in another mode than what wraps them, as frozen ones are.
+  // Children may be in a mode different from that of their wrapper, as frozen ones are.
   const auto children = model_->modules(/*include_self=*/false);
   wrapped->train(is_training());
   const auto copies = wrapped->model_->modules(/*include_self=*/false);

@@ -30,14 +30,14 @@ struct DeviceReport {
 
 // Note [ Reports of devices ]
 // ~~~~~~~~~~~~~~~~~~~~~~~~~~~
-// CUDA's allocator calls whoever follows it while it holds its lock. Who logs a step takes locks
-// too, those of the tape and its own, and under them it allocates and frees. So reports are only
-// noted down, in order, and read where the step log next comes by: at ops, unpacks and releases.
+// CUDA's allocator calls its tracers while it holds its lock. A step log takes locks too, those of
+// the tape and its own, and under them it allocates and frees. So reports are only noted down, in
+// order, and read where the step log next comes by: at ops, unpacks and releases.
 //
 // What the program lets go of while the tape still holds it is not reported. The step log has
-// to look for it before memory is taken again, or a peak counts it that it no longer belongs to. So
-// an allocation is announced to the step log before it is noted down. Under the allocator's lock
-// that log must not wait for another: where one of its own is taken, it looks later.
+// to look for it before memory is taken again, or it is counted in a peak that it is no longer part
+// of. So an allocation is announced to the step log before it is noted down. Under the allocator's
+// lock that log must not wait for another: where one of its own is taken, it looks later.
 //
 // A device's backward runs on a thread of autograd's, so a log takes what its own thread allocates
 // and what any thread allocates that runs a backward pass. What other threads do to the device,
@@ -45,8 +45,8 @@ struct DeviceReport {
 // see each other in their first steps.
 //
 // That thread also takes host memory, as where a gradient goes back to the host. So once an op of
-// the step has run on a device, the counting allocator reports what other threads than the log's
-// own take of the host, by the same rule; what its own takes it sees at once.
+// the step has run on a device, the counting allocator reports the host memory that threads other
+// than the log's own take, by the same rule; the log sees at once what its own thread takes.
 
 /// The reports of one step, until they are taken. Any number of threads.
 class DeviceLog {

@@ -229,12 +229,13 @@ void StepLog::add_backward_time() {
 void StepLog::allocated(const void* pointer, std::size_t bytes) {
   if (tape::in_own_work() || is_of_another_step()) return;
   const auto tape = tape_.lock();
-  // The tape's lock first, as whoever calls us from the tape holds it.
+  // The tape's lock first, as callers from the tape hold it.
   const auto backward_waits = tape ? tape->lock() : std::unique_lock<std::recursive_mutex>();
   const auto lock = tape::lock_politely(mutex_);
   if (stopped_) return;
   read_device_log();  // what other threads did to the host before comes before
-  // What the tape holds dies without a release of memory, so its death is seen only by looking.
+  // Values that the tape holds die without a release of memory, so their death is seen only by
+  // looking.
   const bool may_hold_values = !is_on_device_ || has_host_values_;
   if (!in_op_ && tape && may_hold_values) look_for_deaths(*tape);
   add_block(memories_.front(), pointer, static_cast<std::int64_t>(bytes), in_op_);
@@ -326,7 +327,7 @@ void StepLog::backward_ends(const Tape& tape) {
 // A device may have streams that nothing times.
 bool StepLog::has_stream_times() const { return is_on_device_ && backward_on_stream_.end >= 0; }
 
-// What lies between passes is not the step's.
+// Time between passes does not belong to the step.
 void StepLog::time_pass(const Tape& tape) {
   add_backward_time();
   last_mark_ = Clock::time_point();
@@ -427,7 +428,7 @@ void StepLog::add_values(const Tape& tape) {
   }
 }
 
-// What writes over a value shares its memory, so all of them are where any of them is known to be.
+// Values that overwrite each other share memory, so where one of them is known to be, all are.
 plan::Index StepLog::memory_of_value(const Tape& tape, ValueId value) const {
   for (ValueId id = last_in_memory(tape, value); id >= 0; id = tape.values()[id].overwrites) {
     const auto place = static_cast<std::size_t>(id);

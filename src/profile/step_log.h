@@ -22,9 +22,9 @@ class StreamClock;
 
 /// Logs one profiled step, forward and backward, and turns it into the planner's graph.
 ///
-/// What the program allocates besides the tape's values does not depend on the plan, so it is
-/// logged once, between the marks of ops, unpacks and releases. Memory of each device on which ops
-/// make values is told apart. See docs/design/profile.md.
+/// Memory that the program allocates besides the tape's values does not depend on the plan, so it
+/// is logged once, between the marks of ops, unpacks and releases. Memory of each device on which
+/// ops make values is told apart. See docs/design/profile.md.
 /// Threads:  any number once the tape is sealed; before that the one that records.
 class StepLog final : public tape::Observer, public AllocationSink {
  public:
@@ -48,7 +48,7 @@ class StepLog final : public tape::Observer, public AllocationSink {
   void freed(const void* pointer, std::size_t bytes) override;
 
   /// Looks which values the program has let go of since the last look. Call it before the tape
-  /// lets go of values on its own account.
+  /// itself lets go of values.
   void look_for_deaths(const tape::Tape& tape);
   /// Adds what verification measured for the ops from `first` on.
   void add_replay_times(tape::OpId first, const std::vector<tape::ReplayTimes>& times);
@@ -131,7 +131,7 @@ class StepLog final : public tape::Observer, public AllocationSink {
   std::vector<std::vector<std::int64_t>> transient_bytes_;  ///< of each op, by memory
   std::vector<tape::ValueId> died_in_op_;
   std::shared_ptr<DeviceLog> device_log_;
-  bool is_on_device_ = false;     ///< some op ran on another device than the host
+  bool is_on_device_ = false;     ///< some op ran on a device other than the host
   bool has_host_values_ = false;  ///< some op made a value in the host's memory
   bool in_op_ = false;
   std::atomic<bool> sealed_ = false;

@@ -19,7 +19,7 @@ class StreamClock {
 
   /// Marks where the stream is now; kNone where no CUDA device is in use.
   Moment now();
-  /// Marks where the stream of `begin` is now, whichever is present: events of two devices have no
+  /// Marks where the stream of `begin` is now, whichever is current: events of two devices have no
   /// time between them. kNone for kNone.
   Moment now_after(Moment begin);
   /// Seconds from one moment to one after it, after waiting for both. 0 for kNone.

@@ -9,7 +9,7 @@
 
 namespace gradrecomp::inline GRADRECOMP_NAMESPACE {
 
-/// What remains of a step after its region closed, as long as its tape is there. Opens the replay
+/// The remains of a step after its region closed, as long as its tape is there. Opens the replay
 /// phase when a backward pass first asks the tape for something, and closes it when the pass ends.
 /// A profile goes on until nothing is left to ask for, or the next step begins, and is planned for
 /// after each pass.

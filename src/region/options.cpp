@@ -32,10 +32,9 @@ void validate(const Options& options) {
       options.max_plans > 0, "Options::max_plans is ", options.max_plans,
       ", but must be positive. Pass the number of shapes that steps alternate between.");
   TORCH_CHECK_VALUE(
-      !options.plan || !options.policy, "Options::plan is set and Options::policy is ",
-      options.policy ? options.policy->name() : std::string(),
-      ", but no policy may be beside a plan. Give a budget for the op sequences that the plan was "
-      "not made for, or none.");
+      !options.plan || !options.policy,
+      "Options::plan and Options::policy are both set, but only one may be. For op sequences that "
+      "the plan was not made for, give a budget or nothing.");
 }
 
 plan::Request request_of(const Options& options) {

@@ -38,8 +38,8 @@ OpenStep& OpenStep::operator=(OpenStep&& other) noexcept {
 
 void OpenStep::close() {
   TORCH_CHECK(!step_ || Step::current() == step_.get(),
-              "OpenStep::close: the step is closed on another thread than it was opened on, but "
-              "must be closed there. Move the code between to one thread.");
+              "OpenStep::close: the step was opened on another thread, but must be closed on the "
+              "same one. Run everything between on one thread.");
   if (const auto step = std::exchange(step_, nullptr)) step->close();
 }
 
@@ -62,7 +62,7 @@ Region& Region::operator=(Region&& other) noexcept = default;
 
 Session& Region::session() const {
   TORCH_CHECK(session_ != nullptr,
-              "Region: this region was moved from, but must not be used then. Use the one that it "
+              "Region: this region has been moved from, so it cannot be used. Use the one that it "
               "was moved to.");
   return *session_;
 }

@@ -4,6 +4,8 @@
 
 #include <algorithm>
 #include <stdexcept>
+#include <string>
+#include <string_view>
 #include <utility>
 
 #include "gradrecomp/host_link.h"
@@ -84,6 +86,13 @@ bool fits_graph(const plan::Graph& graph, const plan::Selection& selection) {
   }
 }
 
+/// What the planner says of an argument, by the name of the option it came from.
+std::string in_options(std::string_view error) {
+  constexpr std::string_view kSelection = "Selection: ";
+  if (!error.starts_with(kSelection)) return std::string(error);
+  return "Options::selection: " + std::string(error.substr(kSelection.size()));
+}
+
 /// What of `selection` is found in `graph`.
 plan::Selection found_in(const plan::Graph& graph, const plan::Selection& selection) {
   using Member = std::vector<std::string> plan::Selection::*;
@@ -100,7 +109,7 @@ plan::Selection found_in(const plan::Graph& graph, const plan::Selection& select
   return fits_graph(graph, found) ? found : plan::Selection{};
 }
 
-/// Of a plan's search: in proportion to the bytes that it can save, as steps wait for it.
+/// The effort of a plan's search, in proportion to the bytes that it can save: steps wait for it.
 double search_effort(const plan::Graph& graph) {
   constexpr double kBytesOfFullEffort = 64 << 20;
   double bytes = 0;
@@ -249,8 +258,8 @@ void Session::warn_if_never_planned(const StepReport& step) {
   num_unplanned_in_row_ = step.followed_plan ? 0 : num_unplanned_in_row_ + 1;
   if (num_unplanned_in_row_ != kManyUnplanned) return;
   TORCH_WARN("GradRecomp: a region has followed no plan for ", kManyUnplanned,
-             " steps. Gradients are right, and some memory is saved, but no budget is kept. Of the "
-             "last: ",
+             " steps. Gradients are right, and some memory is saved, but the budget is not "
+             "kept. Reason for the last step: ",
              step.reason, step.reason.ends_with('.') ? "" : ".");
 }
 
@@ -413,7 +422,7 @@ void Session::activate(Known known) {
   forget_plans();
 }
 
-// Of the sequences that were followed longest ago.
+// Forgets those of the sequences that were followed longest ago.
 void Session::forget_plans() {
   auto excess = num_plans() - options_.max_plans;
   for (Known& known : sequences_) {
@@ -437,8 +446,8 @@ plan::Plan Session::make_plan(const plan::Graph& graph, c10::Device device) {
   return plan_with_selection(graph, std::move(request));
 }
 
-// What the first sequence does not have is misspelled. Later ones, in the middle of training, may
-// just do without.
+// A name that the first sequence does not have is taken for misspelled. Later sequences, in the
+// middle of training, may do without.
 plan::Plan Session::plan_with_selection(const plan::Graph& graph, plan::Request request) {
   const bool is_first = [&] {
     const std::lock_guard lock(mutex_);
@@ -455,16 +464,16 @@ plan::Plan Session::plan_with_selection(const plan::Graph& graph, plan::Request 
   try {
     return plan::make_plan(graph, request);
   } catch (const std::invalid_argument& error) {
-    C10_THROW_ERROR(ValueError, error.what());
+    C10_THROW_ERROR(ValueError, in_options(error.what()));
   }
 }
 
 bool Session::fits(const plan::Plan& given, const plan::Graph& graph) {
   if (given.signature == graph.signature) return true;
   if (!warned_of_signature_.exchange(true)) {
-    TORCH_WARN("GradRecomp plans by the budget, as the given plan is for the op sequence ",
-               plan::signature_text(given.signature), " and this one is ",
-               plan::signature_text(graph.signature), ".");
+    TORCH_WARN("GradRecomp ignores Options::plan, which was made for op sequence ",
+               plan::signature_text(given.signature), ", and plans this one (",
+               plan::signature_text(graph.signature), ") by the budget.");
   }
   return false;
 }

@@ -42,7 +42,7 @@ class Session {
  public:
   using Sequence = std::vector<std::uint64_t>;
 
-  /// What a profiled step found out beside its graph.
+  /// The findings of a profiled step beside its graph.
   struct Profiled {
     const Sequence& sequence;
     std::vector<tape::ReplayMethod> methods;
@@ -54,7 +54,7 @@ class Session {
   };
 
   static constexpr const char* kBackwardInside =
-      "backward, or grad(), runs inside the region. Leave it outside for a plan.";
+      "backward, or grad(), runs inside the region. Move it out of the region to get a plan.";
 
   explicit Session(Options options);
 

@@ -23,7 +23,7 @@ tape::RecordingPlan drop_everything() {
   return {nullptr, *nothing};
 }
 
-/// What the tape holds as it is sealed, as a recording plan says it.
+/// The values that the tape holds as it is sealed, in the form of a recording plan.
 tape::Retentions retentions_of(const tape::Tape& tape) {
   tape::Retentions retentions;
   for (const tape::Value& value : tape.values()) {
@@ -53,7 +53,7 @@ Step::Step(std::shared_ptr<Session> session)
       tape_, plan, [this](std::size_t call, std::uint64_t hash) { return left_plan(call, hash); });
   if (session_) {
     if (session_->has_substitutes()) recorder_->take_apart();
-    // What is captured cannot be verified, so it is kept where no plan says otherwise.
+    // A captured step cannot be verified, so its values are kept where no plan says otherwise.
     if (session_->options().policy == plan::Policy("keep_all") || is_captured_)
       recorder_->keep_saved();
     recorder_->before_op = [this] {
@@ -102,7 +102,7 @@ Step* Step::current() noexcept {
 void Step::begin_profile() {
   log_ = profile::StepLog::begin(tape_);
   tape_->observe(log_);
-  // What is verified is also compared whole.
+  // A step that verifies also compares contents whole.
   if (session_->verifies() && session_->options().guard != Guard::off) {
     tape_->guard(Guard::whole);
   }

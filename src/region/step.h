@@ -24,10 +24,10 @@ class Step {
 
   /// The step that runs on this thread, or null. Gives up one that another thread has left to it.
   static Step* current() noexcept;
-  /// To be called instead of the destructor on another thread than that which records into it,
-  /// which then records nothing more, and gives it up when it next looks for a step or ends.
+  /// Call it instead of the destructor on any thread but the one that records into it. That one
+  /// then records nothing more, and gives the step up when it next looks for a step or ends.
   static void leave_to_its_thread(std::unique_ptr<Step> step) noexcept;
-  /// Gives up what this thread has open, as nobody closes it any more.
+  /// Gives up the step that this thread has open and that can no longer be closed.
   static void give_up_current() noexcept;
 
   [[nodiscard]] const Session* session() const { return session_.get(); }

@@ -9,20 +9,20 @@
 
 namespace gradrecomp::tape {
 
-// Note [ Writes that nobody saw ]
-// ~~~~~~~~~~~~~~~~~~~~~~~~~~~~~~~
+// Note [ Unseen writes ]
+// ~~~~~~~~~~~~~~~~~~~~~~
 // A program may write memory past the dispatcher and past version counters: through data_ptr() or
 // an accessor, through x.data(), by a kernel or a collective of its own. A replay that reads such
-// memory, or makes again what has been written since, would give another gradient than the plain
-// step, so contents are looked at where that can happen:
+// memory, or makes again what has been written since, would give a gradient different from the
+// plain step's, so contents are looked at where that can happen:
 //
 // - What a factory makes, and what else is constant to autograd, is printed when it is made and
 //   compared whenever an op or autograd reads it: the program may have filled it by hand.
-// - What replays will read and somebody else still holds is printed when it is first read or, for
-//   what the recorder did not know to matter then, when the tape is sealed. It is compared by each
-//   replay that reads it.
-// - Of what a small view shows, the blocks that it touches are compared and no others, or a loop
-//   over the slices of a large tensor would read all of it for each.
+// - What replays will read while the program still holds it is printed when it is first read or,
+//   for what the recorder did not know to matter then, when the tape is sealed. It is compared by
+//   each replay that reads it.
+// - For a small view only the blocks that it touches are compared, or a loop over the slices of a
+//   large tensor would read all of it for each.
 // - What a handle is on is never compared. Plain training would read the same memory.
 //
 // Memory of devices is not looked at: factories' results there are sources.

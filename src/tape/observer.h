@@ -12,10 +12,10 @@ class Observer {
  public:
   virtual ~Observer() = default;
   virtual void op_begins(const Tape& tape) = 0;
-  /// `op` is -1 for an operator that made no value and so was not recorded. Ops behind it on the
+  /// `op` is -1 for an operator that made no value and so was not recorded. Ops after it on the
   /// tape are parts of the same call.
   virtual void op_ends(const Tape& tape, OpId op) = 0;
-  /// `op` stands for a call that nobody saw begin, and that has left its results behind.
+  /// `op` stands for a call whose begin was not seen, only its results.
   virtual void took_in(const Tape& tape, OpId op) = 0;
   virtual void saved(const Tape& tape, ValueId value) = 0;
   virtual void sealed(const Tape& tape) = 0;
@@ -26,8 +26,8 @@ class Observer {
   virtual void releases(const Tape& tape, ValueId value) = 0;  ///< before memory is let go
 };
 
-/// True while this thread works for GradRecomp itself (replay, verification, release), so that
-/// whoever logs the program's own allocations leaves these out.
+/// True while this thread works for GradRecomp itself (replay, verification, release), so that logs
+/// of the program's own allocations leave these out.
 bool in_own_work() noexcept;
 
 /// The tape that this thread recorded on, or that it asked for a value or gave one back to, last;

@@ -29,7 +29,7 @@ struct Read {
   bool requires_grad = false;
   bool has_gradient = false;  ///< a leaf that backward adds to, instead of giving it one
   bool scratch = false;       ///< written behind the schema's back: replay hands it a clone
-  bool blind = false;         ///< nobody knows what it contained, so no replay can read it
+  bool blind = false;         ///< its content is unknown, so no replay can read it
   Geometry geometry;
 };
 

@@ -92,15 +92,15 @@ Print::Print(const c10::Storage& storage, const Geometry& geometry, Look look)
     lay_out_samples(is_flat ? kFlatRowBytes : row_bytes);
   }
   if (num_bytes_ == 0) return;
-  // What is over belongs to the last.
+  // The bytes left over belong to the last block.
   hashes_.resize(static_cast<std::size_t>(std::max<std::int64_t>(1, num_bytes_ / block_bytes_)));
   for (std::int64_t block = 0; block < all().end; ++block) {
     hashes_[static_cast<std::size_t>(block)] = read(storage, block);
   }
 }
 
-// Of narrow rows not all can be met, but one of each few is. Through the windows of wide rows
-// samples go on from row to row, so that, where there are as many rows, they meet each column.
+// Not all narrow rows can be met, but one in every few is. Through the windows of wide rows samples
+// go on from row to row, so that, where there are as many rows, they meet each column.
 void Print::lay_out_samples(std::int64_t row_bytes) {
   row_bytes_ = row_bytes;
   const std::int64_t row_words = parts_of(row_bytes, kWordBytes);
@@ -140,8 +140,8 @@ std::uint64_t Print::read(const c10::Storage& storage, std::int64_t block) const
               tail_of(bytes + begin, end - begin));
 }
 
-/// Rows need not end where words do, nor storages where rows do. Of narrow ones it is not always
-/// the same that is met, as writes come at regular distances.
+/// Rows need not end where words do, nor storages where rows do. Among narrow ones it is not always
+/// the same one that is met, as writes come at regular distances.
 std::uint64_t Print::hash_of_samples(const char* bytes, Extent rows) const {
   const std::int64_t last_word = num_bytes_ - kWordBytes;
   const std::int64_t sample_bytes = rows_a_sample_ * row_bytes_;

@@ -42,7 +42,7 @@ class Print {
   }
   [[nodiscard]] bool is_whole() const { return row_bytes_ == 0; }
   [[nodiscard]] Blocks all() const { return {0, static_cast<std::int64_t>(hashes_.size())}; }
-  /// Those that tell of a write to these bytes.
+  /// Those that reveal a write to these bytes.
   [[nodiscard]] Blocks blocks_of(Extent extent) const;
 
   /// Whether the memory of `storage` can be looked at from the host, at once.
@@ -57,7 +57,7 @@ class Print {
   std::int64_t num_bytes_ = 0;
   std::int64_t block_bytes_ = kSmallBytes;  // but of the last, which ends with the storage
 
-  // Of a sampled look, which takes one row of each few and, of that, a word from each window.
+  // For a sampled look, which takes one row in every few and from it a word of each window.
   std::int64_t row_bytes_ = 0;  // 0: all words are read
   std::int64_t rows_a_sample_ = 1;
   std::int64_t window_words_ = 1;

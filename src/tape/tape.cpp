@@ -13,6 +13,7 @@ namespace gradrecomp::tape {
 Tape::Tape() : contents_(std::make_unique<Contents>()) {}
 Tape::~Tape() = default;
 
+// Note [ Locks and the interpreter ] says why politely.
 std::unique_lock<std::recursive_mutex> Tape::lock() const { return lock_politely(mutex_); }
 
 std::unique_lock<std::recursive_mutex> Tape::try_lock() const {
@@ -73,8 +74,8 @@ std::optional<c10::Stream> Tape::stream_of_maker(ValueId id) const {
   return producer < 0 ? std::nullopt : ops_[producer].stream;
 }
 
-// What is written in place keeps the memory of another op, on whose stream it may have been made.
-// What the region has not made is copied where the first op writes to it.
+// A value written in place keeps the memory of another op, which may have run on another stream. An
+// external value is copied where the first op writes to it.
 std::optional<c10::Stream> Tape::home_of(ValueId id) const {
   const auto home = stream_of_maker(id);
   for (id = values_[id].overwrites; id >= 0 && values_[id].producer >= 0;
@@ -246,7 +247,7 @@ void Tape::count_wanted() {
   }
 }
 
-// What is not known yet of values that somebody else holds, and may write before backward.
+// Prints, as far as not yet known, values that the program holds and may write before backward.
 void Tape::print_what_replays_read() {
   if (guard_ == Guard::off) return;
   for (const Op& op : ops_) {

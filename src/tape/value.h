@@ -32,9 +32,10 @@ struct Value {
   c10::Storage storage;            ///< the tape's own hold; empty if `hold` is none or offloaded
   std::shared_ptr<HostCopy> host;  ///< of an offloaded value, as long as the tape holds it
   c10::VariableVersion version_counter;
-  /// Of aliases that autograd does not take for views (aten::_unsafe_view), which count alone.
+  /// Those of aliases that autograd does not take for views (aten::_unsafe_view): they count by
+  /// themselves.
   std::vector<c10::VariableVersion> alias_counters;
-  std::uint32_t retired_version = 0;  ///< of counters that nobody else has any more
+  std::uint32_t retired_version = 0;  ///< of counters that only the tape still has
   std::uint32_t sealed_version = 0;
   std::uint32_t seen_version = 0;  ///< when the recorder last looked
   std::uint32_t copy_version = 0;  ///< when the tape got a copy of it, by a replay or from the host

@@ -16,7 +16,7 @@ namespace {
 
 namespace nn = torch::nn;
 
-/// Seed 0: as late as somebody waits.
+/// Seed 0: as late as something waits.
 class Asynchronous : public ::testing::TestWithParam<std::uint64_t> {
  protected:
   const AsynchronousDevice mode_{GetParam()};

@@ -156,7 +156,7 @@ TEST(Fickle, TransposedConvolutionsAreKept) {
 tape::Op rnn_layer(double dropout, bool train) {
   const auto handle = c10::Dispatcher::singleton().findSchemaOrThrow("aten::_cudnn_rnn", "");
   tape::Op op(handle, {});
-  op.dispatch_state = std::make_shared<const tape::DispatchState>(tape::NumericMode::present());
+  op.dispatch_state = std::make_shared<const tape::DispatchState>(tape::NumericMode::current());
   for (const auto& argument : handle.schema().arguments()) {
     c10::IValue value;
     if (argument.name() == "dropout") value = dropout;
@@ -199,7 +199,7 @@ TEST(ReplayThread, WhatAnotherThreadMakesOtherwiseIsFoundAndKept) {
   EXPECT_TRUE(steps.region.last_step().followed_plan);
 }
 
-// What differs in a byte that is no part of a word.
+// A difference in a byte that is not part of a word.
 at::Tensor last_byte(const at::Tensor& x) {
   static std::atomic<std::uint8_t> calls{0};
   auto made = at::zeros({13}, x.options().dtype(at::kByte).device(at::kCPU));
@@ -328,7 +328,7 @@ TEST(DeviceRules, AKernelThatFailsInTheForwardPassDoesNotEndIt) {
   const auto expected = steps.plain(x);
   for (int i = 0; i < 3; ++i) EXPECT_TRUE(same_bits(expected, steps.step(x))) << i;
   kernels::register_table(c10::kPrivateUse1, nullptr);
-  EXPECT_THAT(warnings.text(), HasSubstr("goes on without kernels of its own"));
+  EXPECT_THAT(warnings.text(), HasSubstr("stops using its own kernels"));
 }
 
 constinit std::atomic<bool> captures{false};
@@ -380,7 +380,7 @@ TEST(Captures, PlansAreFollowedAndWhatIsDrawnIsKept) {
   EXPECT_LT(steps.region.last_step().num_replayed_ops, usually.num_replayed_ops);
 }
 
-// The mask is packed there as elsewhere, or the step would have other values than its plan.
+// The mask is packed there as elsewhere, or the step's values would differ from its plan's.
 TEST(Captures, PlansAreFollowedThroughPackedMasks) {
   const auto x = torch::randn({64}).requires_grad_();
   Steps steps([](const at::Tensor& input) {

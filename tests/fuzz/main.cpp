@@ -66,7 +66,7 @@ void try_seed(std::uint64_t seed, const Arguments& arguments, Totals& totals) {
   if (reads_unwritten || plain_differs) {
     ++totals.skipped;
     std::cout << "seed " << seed << " skipped: "
-              << (reads_unwritten ? "it reads memory that nobody has written\n"
+              << (reads_unwritten ? "it reads memory that was never written\n"
                                   : "without GradRecomp it differs from itself\n")
               << std::flush;
     return;

@@ -46,7 +46,7 @@ TEST(AliasedMemory, H3SetDataToTheTransposeIsWhatBackwardSees) {
                       [](const at::Tensor& flat) { return slot(flat, 0).t(); }));
 }
 
-// Of the leaf, a backward pass inside the region saves what it has unpacked.
+// A backward pass inside the region saves the leaf as it has unpacked it.
 TEST(AliasedMemory, H3SetDataOfALeafThatABackwardInsideSavedIsWhatBackwardSees) {
   expect_same_in_every_mode([](const RunPart& run) {
     Tensors all;

@@ -83,7 +83,7 @@ TEST(ForeignGenerator, E7IsLeftAlone) {
 }
 
 /// A generator as CUDA's is: a seed and an offset, several states to choose from, and a note that
-/// whoever sets a seed takes away.
+/// setting a seed takes away.
 class Philox final : public c10::GeneratorImpl {
  public:
   struct State {

@@ -53,7 +53,8 @@ TEST(KernelChoice, H2WhatAnOperatorOnlySaysThatItWritesIsKept) {
   }));
 }
 
-// Within at::parallel_for() kernels use one thread, and add up in another order than by several.
+// Within at::parallel_for() kernels use one thread, and add up in an order different from that of
+// several.
 TEST(KernelChoice, H5InAParallelLoopIsThatOfTheForwardPass) {
   const int num_threads = at::get_num_threads();
   at::set_num_threads(2);

@@ -201,7 +201,7 @@ TEST(KeptResult, H1InAWorkspaceIsReadWhileItIsThere) {
   }));
 }
 
-/// Memory that is gone for good when it dies, so that nobody reads it unnoticed.
+/// Memory that is gone for good when it dies, so that no read goes unnoticed.
 class Mapped {
  public:
   Mapped()

@@ -13,7 +13,7 @@ constexpr int kNumSteps = 4;
 constexpr std::int64_t kNumRows = 1024;  // in several of the blocks that the guard compares
 constexpr std::int64_t kFar = 1000;      // a row in another block than the first
 
-/// By hand, so that nobody sees it. All of a row, as samples see rows.
+/// By hand, so that it goes unseen. All of a row, as samples see rows.
 void fill_row(const at::Tensor& table, std::int64_t row, float number) {
   std::fill_n(table[row].data_ptr<float>(), table.size(1), number);
 }

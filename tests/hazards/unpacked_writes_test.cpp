@@ -97,7 +97,7 @@ struct Dot : torch::autograd::Function<Dot> {
   }
 };
 
-// A leaf takes what nobody else holds for its gradient, and later gradients are added to that.
+// A leaf takes what has no other holder for its gradient, and later gradients are added to that.
 TEST(UnpackedWrite, H17GradientsAreNotAddedToWhatWasSaved) {
   for (const bool is_made_inside : {false, true}) {
     SCOPED_TRACE(is_made_inside);

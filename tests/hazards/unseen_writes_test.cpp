@@ -1,4 +1,4 @@
-// Conformance H1, H2, H3, H15, H17: memory that is borrowed, or written where nobody looks.
+// Conformance H1, H2, H3, H15, H17: memory that is borrowed, or written unseen.
 #include <c10/core/CPUAllocator.h>
 #include <gmock/gmock.h>
 #include <torch/torch.h>
@@ -232,8 +232,8 @@ TEST(RawWrite, H2IntoOneBufferThatALoopUsesAgainGivesEachWhatItReadOrAnError) {
     }
     return layers.b(h.exp());
   });
-  const int num_errors =
-      expect_same_or_error_in_every_mode(program, "were written to past the dispatcher");
+  const int num_errors = expect_same_or_error_in_every_mode(
+      program, "were overwritten without the dispatcher's knowledge");
   const auto is_unverified = [](const Mode& mode) {
     return mode.name.find("never") != std::string::npos || mode.name == "checkpoint()";
   };
@@ -286,7 +286,7 @@ TEST(UnversionedWrite, H3BetweenForwardAndBackwardIsPlainsOrAnError) {
   for (std::size_t i = 0; i < writes.size(); ++i) {
     SCOPED_TRACE(i);
     expect_same_or_error_in_every_mode(steps_of(24, body, writes[i]),
-                                       "was written to since the forward pass");
+                                       "was overwritten after the forward pass");
   }
 }
 
@@ -412,7 +412,7 @@ TEST(UnversionedWrite, H3ToWhatAReplayHasMadeAgainIsPlainsOrAnError) {
     }
     return all;
   };
-  expect_same_or_error_in_every_mode(program, "without a word to its version counter");
+  expect_same_or_error_in_every_mode(program, "without its version counter growing");
 }
 
 TEST(UnversionedWrite, H3ToWhatIsInHostMemoryTooIsPlains) {
@@ -487,7 +487,7 @@ TEST(UnversionedWrite, H3ToOneRowOrColumnOfALargeWeightIsSeen) {
     const auto y = detail::run_dropped([&] { return layer(x).tanh().exp(); });
     auto weight = layer->weight.data();
     (column ? weight.select(1, 123) : weight.select(0, 77)).add_(1);
-    EXPECT_THAT(message_of([&] { y.sum().backward(); }), HasSubstr("was written to since"));
+    EXPECT_THAT(message_of([&] { y.sum().backward(); }), HasSubstr("was overwritten after"));
   }
 }
 
@@ -498,7 +498,7 @@ TEST(UnversionedWrite, H3ToNarrowRowsAtRegularDistancesIsSeen) {
       const auto x = torch::randn({8000, 8});
       const auto y = detail::run_dropped([&] { return (x + parameter).tanh().exp(); });
       x.data().slice(0, phase, std::nullopt, period).fill_(5);
-      EXPECT_THAT(message_of([&] { y.sum().backward(); }), HasSubstr("was written to since"))
+      EXPECT_THAT(message_of([&] { y.sum().backward(); }), HasSubstr("was overwritten after"))
           << "row " << phase << " of each " << period;
     }
   }
@@ -517,7 +517,7 @@ TEST(UnversionedWrite, H3BetweenTwoReplaysOfOnePassIsAnError) {
       return earlier + (q * later).mm(weight);
     });
     const auto message = message_of([&] { y.sum().backward(); });
-    EXPECT_EQ(message.find("was written to since") != std::string::npos, by_hook) << message;
+    EXPECT_EQ(message.find("was overwritten after") != std::string::npos, by_hook) << message;
   }
 }
 
@@ -562,7 +562,7 @@ TEST(UnversionedWrite, H3SetDataOfWhatWasWrittenInTheRegionIsPlainsOrAnError) {
         }
         return all;
       },
-      "was written to since the forward pass");
+      "was overwritten after the forward pass");
 }
 
 TEST(UnversionedWrite, H3GuardOffLooksAtNothing) {
@@ -643,7 +643,7 @@ TEST(VersionedWrite, H17PastTheDispatcherIsFoundByItsVersion) {
   }));
 }
 
-// No op reads what has been written, so nobody looks at its version any more.
+// No op reads what has been written, so its version is not looked at any more.
 TEST(VersionedWrite, H17AfterTheLastReadIsPlainsOrAnError) {
   for (const int first_to_write : {0, kNumSteps}) {
     SCOPED_TRACE(first_to_write);

@@ -122,7 +122,7 @@ def fault_of(path, included):
         target_path = with_owner(target_path)
     target, slash, _ = target_path.partition("/")
     if own and not (slash and target in ALLOWED):
-        return f"names {target}, which is no folder of the library"
+        return f"names {target}, which is not a folder of the library"
     if slash and target in ALLOWED and target != folder and target not in ALLOWED[folder]:
         return f"goes against the arrows: {folder}/ must not know {target}/"
     room, target_room = room_of(path), room_of(target_path)
@@ -158,10 +158,10 @@ def faults(root):
         if f"gradrecomp/{folder}" in EVERYWHERE:
             continue
         if folder not in ALLOWED:
-            yield f"{file}: {folder} is no folder of the library; add it to ALLOWED"
+            yield f"{file}: {folder} is not a folder of the library; add it to ALLOWED"
             continue
         if (room := room_of(path)) and room not in ROOMS[folder]:
-            yield f"{file}: {folder}/{room} is no room of {folder}; add it to ROOMS"
+            yield f"{file}: {folder}/{room} is not a room of {folder}; add it to ROOMS"
             continue
         for included in INCLUDE.findall(file.read_text()):
             if fault := fault_of(path, included):

@@ -74,9 +74,9 @@ class CheckArrows(unittest.TestCase):
             self.assert_fault("src/plan/search/make_plan.cpp", f"#include <{header}>\n", "brings Torch")
 
     def test_rejects_an_unknown_folder(self):
-        self.assert_fault("src/util/strings.cpp", "", "util is no folder")
-        self.assert_fault("src/plan/attic/old.cpp", "", "plan/attic is no room")
-        self.assert_fault("programs/gradrecomp/attic/old.cpp", "", "program/attic is no room")
+        self.assert_fault("src/util/strings.cpp", "", "util is not a folder")
+        self.assert_fault("src/plan/attic/old.cpp", "", "plan/attic is not a room")
+        self.assert_fault("programs/gradrecomp/attic/old.cpp", "", "program/attic is not a room")
         self.assert_fault("src/plan/search/make_plan.cpp", '#include "gradrecomp/util/strings.h"\n', "names util")
 
     def test_looks_at_the_rooms_of_the_program(self):

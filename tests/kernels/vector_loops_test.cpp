@@ -8,7 +8,7 @@
 namespace gradrecomp::kernels {
 namespace {
 
-// Every 16-bit pattern but those of NaNs, whose payload is nobody's.
+// Every 16-bit pattern but those of NaNs, whose payload does not matter.
 std::vector<std::uint16_t> all_numbers(torch::ScalarType type) {
   std::vector<std::uint16_t> numbers;
   for (std::uint32_t bits = 0; bits < 0x10000; ++bits) {

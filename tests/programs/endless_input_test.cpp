@@ -31,10 +31,8 @@ TEST(EndlessInput, OfTextIsRefused) {
 }
 
 TEST(EndlessInput, OfPlansAndStepsIsRefused) {
-  expect_refused("plan --graph /dev/zero",
-                 "load_graph: file is /dev/zero, but must be one that ends");
-  expect_refused("bench --plan /dev/zero",
-                 "load_plan: file is /dev/zero, but must be one that ends");
+  expect_refused("plan --graph /dev/zero", "--graph: file is /dev/zero, but must be one that ends");
+  expect_refused("bench --plan /dev/zero", "--plan: file is /dev/zero, but must be one that ends");
 }
 
 }  // namespace

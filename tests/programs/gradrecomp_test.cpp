@@ -51,7 +51,7 @@ TEST(Program, RefusesBadInputWithStatus2) {
 TEST(Program, RefusesBadInputToPlanWithStatus2) {
   const TemporaryFile broken("{\"format\": \"gradrecomp graph\"");
   const auto graph = "plan --graph " + broken.path().string();
-  expect_refused(graph, "load_graph: " + broken.path().string() + " is broken at byte 3");
+  expect_refused(graph, "--graph: " + broken.path().string() + " is broken at byte 3");
   expect_refused(graph + " --batch 2", "--batch excludes --graph");
   expect_refused(graph + " --substitutes off", "excludes --graph");
   expect_refused("plan --graph no/such/file", "file is no/such/file, but must be readable");
@@ -250,7 +250,7 @@ TEST(Program, RefusesAPlanMadeForAnotherModel) {
   expect_refused("bench" + other, "that of resnet18, batch 2, image 64 x 64");
   expect_refused("train" + other, "The signature of --plan is 0x");
   expect_refused("bench --policy sqrt_n --plan " + plan, "--policy excludes --plan");
-  expect_refused("bench --plan no/such/file", "load_plan: file is no/such/file");
+  expect_refused("bench --plan no/such/file", "--plan: file is no/such/file");
 }
 
 TEST(Program, WritesAllKeysOfAFront) {

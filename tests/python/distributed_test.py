@@ -96,7 +96,7 @@ class DistributedDataParallel(unittest.TestCase):
 
 
 class Sharded(unittest.TestCase):
-    """fully_shard(), which takes memory from parameters behind forward and gives it back in backward."""
+    """fully_shard(), which takes memory from parameters after forward and gives it back in backward."""
 
     def setUp(self):
         if not dist.is_available() or not dist.is_gloo_available():

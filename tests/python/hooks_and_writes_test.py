@@ -12,7 +12,7 @@ import regions
 from regions import assert_same_in_every_mode, gradient_of, steps_of
 
 MODIFIED = "modified by an inplace operation"
-CHANGED = "was written to since the forward pass"
+CHANGED = "was overwritten after the forward pass"
 
 
 def numpy_or_skip(case):

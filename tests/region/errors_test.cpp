@@ -243,7 +243,7 @@ TEST(Robustness, R7OptionsAreValidatedWhenSet) {
   }
   const auto plan = std::make_shared<const plan::Plan>();
   EXPECT_THAT(message({.policy = "keep_all", .plan = plan}),
-              HasSubstr("policy is keep_all, but no policy may"));
+              HasSubstr("Options::plan and Options::policy are both set"));
   EXPECT_THAT(message({.window_bytes = 0}), HasSubstr("window_bytes is 0"));
   EXPECT_THAT(message({.verify_interval_steps = 0}), HasSubstr("verify_interval_steps is 0"));
   EXPECT_THAT(message({.max_plans = 0}), HasSubstr("max_plans is 0"));

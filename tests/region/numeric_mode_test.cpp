@@ -46,7 +46,7 @@ double fingerprint(const NumericMode& mode) {
 TORCH_LIBRARY_FRAGMENT(gradrecomp_test, library) { library.def("by_mode(Tensor x) -> Tensor"); }
 TORCH_LIBRARY_IMPL(gradrecomp_test, CompositeExplicitAutograd, library) {
   library.impl("by_mode",
-               [](const at::Tensor& x) { return x * fingerprint(NumericMode::present()); });
+               [](const at::Tensor& x) { return x * fingerprint(NumericMode::current()); });
 }
 
 at::Tensor by_mode(const at::Tensor& x) { return OwnOperator::apply(x, "by_mode"); }
@@ -134,10 +134,10 @@ class Chosen {
 TEST(NumericModes, ReplaysComputeAsTheForwardPassDid) {
   for (const Choice& choice : choices()) {
     SCOPED_TRACE(choice.name);
-    const auto usual = NumericMode::present();
+    const auto usual = NumericMode::current();
     {
       const Chosen chosen(choice);
-      ASSERT_NE(usual, NumericMode::present());
+      ASSERT_NE(usual, NumericMode::current());
     }
     expect_same_in_every_mode([&](const RunPart& run) {
       Tensors gradients;
@@ -153,7 +153,7 @@ TEST(NumericModes, ReplaysComputeAsTheForwardPassDid) {
       }
       return gradients;
     });
-    EXPECT_EQ(usual, NumericMode::present());
+    EXPECT_EQ(usual, NumericMode::current());
   }
 }
 
@@ -333,11 +333,11 @@ TEST(NumericModes, APrecisionThatOnlyTheOlderInterfaceHasIsFollowed) {
     context.setFloat32Precision(Float32Backend::MKLDNN, Float32Op::MATMUL, Float32Precision::IEEE);
   };
   make();
-  const auto mode = NumericMode::present();
+  const auto mode = NumericMode::current();
   context.setFloat32MatmulPrecision("highest");
-  ASSERT_NE(mode, NumericMode::present());
+  ASSERT_NE(mode, NumericMode::current());
   {
-    const tape::NumericScope scope(mode, NumericMode::present());
+    const tape::NumericScope scope(mode, NumericMode::current());
     EXPECT_EQ(context.float32MatmulPrecision(), at::Float32MatmulPrecision::HIGH);
   }
   EXPECT_EQ(context.float32MatmulPrecision(), at::Float32MatmulPrecision::HIGHEST);
@@ -345,15 +345,15 @@ TEST(NumericModes, APrecisionThatOnlyTheOlderInterfaceHasIsFollowed) {
 
 TEST(NumericModes, APrecisionThatOnlyTheNewerInterfaceHasIsLeftSo) {
   auto& context = at::globalContext();
-  const auto mode = NumericMode::present();
+  const auto mode = NumericMode::current();
   context.setFloat32Precision(Float32Backend::CUDA, Float32Op::MATMUL, Float32Precision::TF32);
   context.setFloat32Precision(Float32Backend::CUDA, Float32Op::CONV, Float32Precision::IEEE);
-  const auto mixed = NumericMode::present();
+  const auto mixed = NumericMode::current();
   {
     const tape::NumericScope scope(mode, mixed);
     EXPECT_NO_THROW(static_cast<void>(older_fingerprint()));
   }
-  EXPECT_EQ(mixed, NumericMode::present());
+  EXPECT_EQ(mixed, NumericMode::current());
   EXPECT_THROW(static_cast<void>(context.allowTF32CuBLAS()), c10::Error);
   context.setFloat32MatmulPrecision("highest");
   context.setAllowTF32CuDNN(true);
@@ -367,11 +367,11 @@ TEST(NumericModes, WhatAPrecisionInheritsItStillInherits) {
   const auto set_generic = [&](Float32Precision to) {
     context.setFloat32Precision(Float32Backend::GENERIC, Float32Op::ALL, to);
   };
-  auto mode = NumericMode::present();
+  auto mode = NumericMode::current();
   set_generic(Float32Precision::IEEE);
   for (auto& of_op : mode.precisions) of_op = static_cast<std::uint8_t>(Float32Precision::TF32);
   {
-    const tape::NumericScope scope(mode, NumericMode::present());
+    const tape::NumericScope scope(mode, NumericMode::current());
     EXPECT_EQ(precision(), Float32Precision::TF32);
   }
   EXPECT_EQ(precision(), Float32Precision::IEEE);

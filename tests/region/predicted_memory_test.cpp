@@ -192,7 +192,7 @@ constexpr std::int64_t kChainBytes = 4096;
 TEST_F(PredictedMemory, M1EveryKeptSubsetOfAChainRetainsItsBytesAndReplaysTheRest) {
   for (int kept = 0; kept < 1 << (kChainLength - 1); ++kept) {
     auto x = torch::randn({kChainBytes / 4}).requires_grad_();
-    // Value 0 is the input, value i the output of sine i; the last is nobody's input.
+    // Value 0 is the input, value i the output of sine i; the last is not an input.
     auto keep = std::make_shared<std::vector<std::uint8_t>>(kChainLength + 1, 0);
     int num_kept = 0;
     for (int i = 0; i + 1 < kChainLength; ++i) num_kept += (*keep)[i + 1] = (kept >> i) & 1;

@@ -1,4 +1,4 @@
-// Ops that are replayed by other kernels than they ran by.
+// Ops that are replayed by kernels different from those that they ran by.
 #include <gtest/gtest.h>
 #include <torch/torch.h>
 
@@ -210,7 +210,7 @@ struct ShiftedNorm {
   }
 };
 
-// Of a weight of 0 all formulas have the same bits.
+// With a weight of 0 all formulas give the same bits.
 TEST(Substitutes, StayExactWhenWeightsLeaveTheirFirstValues) {
   torch::manual_seed(1);
   const ShiftedNorm norm;
@@ -284,7 +284,7 @@ TEST(Substitutes, OfNarrowNormsOfRowsAreFound) {
   EXPECT_EQ(expect_same_over_batches(20, gain, body).num_substituted_ops, 1);
 }
 
-// Of one list of results, and not of two results.
+// One list of results, not two results.
 TEST(Substitutes, AreNotLookedForInLists) {
   const auto weight = torch::ones({4}).requires_grad_();
   const auto body = [&](int /*step*/) {

@@ -64,7 +64,7 @@ TEST(Robustness, R2WhatThereWasNoMemoryToVerifyIsKeptInThatStepAlone) {
   EXPECT_EQ(std::ranges::count(region.graph().values, true, &plan::Value::must_keep), 0);
 }
 
-// As the seeds that attention without dropout gives backward, and which nobody reads.
+// As the seeds that attention without dropout gives backward, and which are never read.
 at::Tensor unset_op(const at::Tensor& x) {
   static std::atomic<int> calls{0};
   return at::full_like(x, ++calls);
@@ -97,7 +97,7 @@ TEST(Robustness, R2RawWriteInsideTheRegionIsFoundAndKept) {
   auto x = torch::randn({8}).requires_grad_();
   const auto body = [&] {
     auto y = x.exp();
-    y.data_ptr<float>()[0] = 42;  // nobody is told
+    y.data_ptr<float>()[0] = 42;  // unannounced
     return y.sin().sum();
   };
   body().backward();
@@ -242,7 +242,7 @@ TEST(Verification, FindsARawWriteBehindAnInPlaceOpOfALaterStage) {
     auto y = x.exp() + 1;
     begin_stage("second");
     y.mul_(2);
-    y.data_ptr<float>()[0] = 42;  // nobody is told
+    y.data_ptr<float>()[0] = 42;  // unannounced
     return y.sin().sum();
   };
   const auto plain = torch::autograd::grad({body()}, {x})[0];

@@ -4,7 +4,7 @@
 
 namespace gradrecomp::plan {
 
-/// What moves activations between a device and host memory.
+/// The link that moves activations between a device and host memory.
 struct HostLink {
   double store_bytes_per_second = 0;  ///< from the device to the host; 0: there is no link
   double fetch_bytes_per_second = 0;  ///< from the host to the device

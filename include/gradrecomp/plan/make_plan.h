@@ -10,15 +10,15 @@
 namespace gradrecomp::plan {
 
 /// Finds the best plan for `request`: exact menus of blocks, put together by an exact program over
-/// the chain they form, then a local search on the simulator.
+/// the chain they form, then annealing on the simulator, all entered in one book of answers.
 ///
 /// Every plan carries a proof of how good it is: Plan::proven_peak_bytes and proven_overhead.
 /// On several devices one is planned after the other, nothing is replayed twice unless the budget
 /// is about one of them only, and the proof is of the main device.
 ///
 /// An unreachable max_peak_bytes is not an error: the plan is the one of the lowest peak found,
-/// with `feasible` false. So is max_overhead where a selection forces dearer replays. Guarantees:
-/// the simulated overhead, or peak, is within the budget unless `feasible` is false; on
+/// with `feasible` false. So is max_overhead where a selection forces dearer replays.
+/// Guarantees: the simulated overhead, or peak, is within the budget unless `feasible` is false; on
 ///             one device a larger max_overhead never gives a higher peak; on several it gives none
 ///             a higher peak than the plain step has, unless a selection forces it; never worse
 ///             than a fixed policy that the budget admits, every_k up to k = 32 included (on
@@ -26,13 +26,13 @@ namespace gradrecomp::plan {
 /// Complexity: about 0.1 s for 800 ops at 5% overhead, 0.7 s where every plan is looked at.
 /// Threads:    safe to call from several threads.
 /// Throws:     std::invalid_argument if the graph, the selection or the budget is not valid.
-/// Source:     Notes in block_graph.cpp, menu.cpp, chain.cpp, lower_bound.cpp and
-///             local_search.cpp.
+/// Source:     Notes in block_graph.cpp, menu.cpp, chain.cpp, answer_book.cpp, annealing.cpp,
+///             local_search.cpp and lower_bound.cpp.
 GRADRECOMP_API Plan make_plan(const Graph& graph, const Request& request);
 
 /// The plans that no other one found beats in both predicted peak and overhead, by rising overhead.
 ///
-/// Of several devices it is the front of the main one; all that is saved on others is kept.
+/// On several devices it is the front of the main one; all that is saved on others is kept.
 /// Guarantees: peaks fall strictly; deterministic.
 /// Throws:     std::invalid_argument if the graph or the selection is not valid.
 GRADRECOMP_API std::vector<Plan> make_front(const Graph& graph, const FrontRequest& request);

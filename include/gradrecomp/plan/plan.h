@@ -50,7 +50,7 @@ struct GRADRECOMP_API Plan {
   /// Activation peak of the step under this plan; of the main device where there are several.
   std::int64_t predicted_peak_bytes = 0;
   std::int64_t predicted_plain_peak_bytes = 0;  ///< the same of the plain step
-  /// Of a step on several devices both peaks of each, the main device first; else empty.
+  /// Both peaks of each device of a step on several, the main one first; else empty.
   std::vector<DevicePeak> devices = {};
   double predicted_overhead_seconds = 0;  ///< ratio: replay seconds / plain step seconds
   double predicted_overhead_flops = 0;    ///< ratio: replay FLOPs / plain step FLOPs
@@ -58,7 +58,7 @@ struct GRADRECOMP_API Plan {
   std::int64_t offloaded_bytes = 0;       ///< that go to host memory and back in a step
   double predicted_stall = 0;  ///< ratio: seconds that wait for transfers / plain step seconds
   /// No plan has a lower activation peak (of the main device) at this plan's overhead, in `cost`,
-  /// or less. Of plans that offload nothing is proven, and both are 0.
+  /// or less. For plans that offload, nothing is proven and both are 0.
   std::int64_t proven_peak_bytes = 0;
   /// No plan reaches this plan's peak, or a lower one, at less overhead, in `cost`.
   double proven_overhead = 0;

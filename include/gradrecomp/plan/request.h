@@ -13,9 +13,8 @@ namespace gradrecomp::plan {
 /// What a plan is asked for: one budget, or one fixed policy.
 struct Request {
   /// Least peak whose replays cost at most this ratio of the plain step; 0.05 is a good start. On
-  /// several devices the replays of all together, and the peaks of all summed up.
-  /// Under CostModel::flops even 0 saves much, as normalisations and activations count nothing
-  /// there.
+  /// several devices: the least sum of their peaks, for the replays of all together. Under
+  /// CostModel::flops even 0 saves much, as normalisations and activations count nothing there.
   std::optional<double> max_overhead = std::nullopt;
   /// Least overhead whose activation peak is at most this, on each device.
   std::optional<std::int64_t> max_peak_bytes = std::nullopt;
@@ -25,12 +24,12 @@ struct Request {
   std::optional<Policy> policy = std::nullopt;
   /// Values decided beforehand, under every policy.
   Selection selection = {};
-  /// What kept values may go to host memory by, where a budget is set; none: they may not. Seconds
-  /// that wait for it count as overhead in seconds; a budget in FLOPs admits none. On several
-  /// devices nothing goes there.
+  /// The link by which kept values may go to host memory, where a budget is set; none: they may
+  /// not. Seconds that wait for it count as overhead in seconds; a budget in FLOPs admits none. On
+  /// several devices nothing goes there.
   std::optional<HostLink> host_link = std::nullopt;
   /// How long to search where no program finds the best plan and the bound leaves room for better
-  /// ones: 1 is about a second for 5%, two for 20%; 0 is not at all. Counted in moves, so that
+  /// ones: 1 is about a second for 5% and two for 20%, 0 does not search. Counted in moves, so that
   /// plans do not depend on the machine. More hardly ever makes a plan worse.
   double effort = 1;
   bool operator==(const Request&) const = default;

@@ -87,7 +87,7 @@ class GRADRECOMP_API Simulator {
 /// Replays the event log of `graph` around the values that `keep` holds, byte by byte.
 ///
 /// Guarantees: the activation peak of a step on the same op sequence, equal to the byte on CPU.
-/// Throws:     std::invalid_argument if `keep` has another size than graph.values.
+/// Throws:     std::invalid_argument if the size of `keep` is not that of graph.values.
 GRADRECOMP_API Simulation simulate(const Graph& graph, std::span<const std::uint8_t> keep);
 GRADRECOMP_API Simulation simulate(const Graph& graph, std::span<const std::uint8_t> keep,
                                    std::span<const Sweep> sweeps,

@@ -8,6 +8,7 @@
 #include <memory>
 
 #include "gradrecomp/plan/plan_file.h"
+#include "input/input_file.h"
 #include "input/validators.h"
 #include "workload/model_catalog.h"
 
@@ -83,7 +84,8 @@ void add_plan_argument(CLI::App& command, Options& options) {
   auto* plan = command.add_option_function<std::string>(
       "--plan",
       [&options](const std::string& path) {
-        options.plan = std::make_shared<const plan::Plan>(plan::load_plan(path).plan);
+        options.plan =
+            std::make_shared<const plan::Plan>(load_input({"--plan", path}, plan::load_plan).plan);
       },
       "A plan instead, made for this model by gradrecomp plan --out");
   for (const auto* budget : {"--max-overhead", "--max-peak", "--policy"}) {

@@ -8,6 +8,7 @@
 #include "commands/commands.h"
 #include "gradrecomp/plan/graph_file.h"
 #include "gradrecomp/plan/plan_file.h"
+#include "input/input_file.h"
 #include "input/output_file.h"
 #include "input/validators.h"
 #include "measure/study.h"
@@ -52,7 +53,7 @@ void add_arguments(CLI::App& command, PlanOptions& options) {
 }
 
 plan::SavedGraph step_of(const PlanOptions& options) {
-  if (!options.graph.path.empty()) return plan::load_graph(options.graph.path);
+  if (!options.graph.path.empty()) return load_input(options.graph, plan::load_graph);
   show_progress("building the model");
   Workload workload(options.workload);
   return profile_step(workload, options.budget.substitutes);

@@ -39,7 +39,7 @@ class ArmRunner {
  public:
   /// Runs the plain step that all others are compared to, and first compares plain ones.
   ///
-  /// On other devices than the CPU algorithms are deterministic from then on, where there are any.
+  /// On devices other than the CPU, algorithms are deterministic from then on, where there are any.
   ArmRunner(Workload& workload, std::int64_t num_rounds);
 
   /// Profiles a step under `arm`, then measures it.

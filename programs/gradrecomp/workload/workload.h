@@ -32,7 +32,7 @@ class Workload {
   [[nodiscard]] const std::vector<torch::Tensor>& buffers() const { return buffers_; }
   /// Parameters, then buffers.
   [[nodiscard]] std::vector<torch::Tensor> state() const;
-  /// Of half precision under autocast; else none.
+  /// For half precision under autocast; else none.
   [[nodiscard]] GradientScale& gradient_scale() { return gradient_scale_; }
   [[nodiscard]] const WorkloadOptions& options() const { return options_; }
   [[nodiscard]] std::uint64_t step_seed() const { return step_seed_; }

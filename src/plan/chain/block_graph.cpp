@@ -13,7 +13,7 @@
 // later block's replay makes it; where that is kept, nothing happens. Then come the events of the
 // block's window: those in backward from the first demand of a value that is at home here to that
 // of one at home in an earlier block. They start from the memory that belongs to no value then.
-// What lives on when the region ends, such as its outputs, is counted with that memory too.
+// Memory that lives on when the region ends, such as its outputs, is counted there too.
 //
 // Values that cross more than one cut are kept beforehand, as no chain of blocks describes them.
 

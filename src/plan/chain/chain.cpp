@@ -252,7 +252,7 @@ class ChainProgram {
     }
   }
 
-  /// What the plans that come after `i` would have to pay for doing without it, in bytes.
+  /// The bytes that the plans after `i` would pay for doing without it.
   static std::int64_t missed(const std::vector<Partial>& cell, std::size_t i) {
     return std::min(cell[i + 1].rest_bytes - cell[i].rest_bytes,
                     cell[i - 1].run_bytes() - cell[i].run_bytes());

@@ -14,7 +14,7 @@ struct BlockChoice {
   const Option* option = nullptr;
   CutFate out = CutFate::kept;
   CutFate in = CutFate::kept;
-  /// Of the replays that run through the block, those before the one that leaves its values behind.
+  /// The number of replays that run through the block before the one that leaves its values behind.
   /// The last to run through is that of the next block.
   int num_passes = 0;
 };
@@ -44,8 +44,8 @@ inline constexpr std::int64_t kLeastStep = 1000;
 /// Replaying every op once costs less: a step's forward is less than half of it.
 inline constexpr double kMostOnce = 0.5;
 
-/// Calls `visit` for the points that are worth a simulation. The menus' peaks are the simulator's or
-/// nearly so: a small step is not, but for the last, and the first within `max_peak_bytes`.
+/// Calls `visit` for the points that are worth a simulation. The menus' peaks are the simulator's
+/// or nearly so: a small step is not, but for the last, and the first within `max_peak_bytes`.
 template <typename Visit>
 void for_each_large_step(std::span<const ChainPoint> points, std::int64_t max_peak_bytes,
                          const Visit& visit) {

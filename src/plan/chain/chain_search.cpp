@@ -54,7 +54,7 @@ ChainSearch::ChainSearch(const Graph& graph, const ReplayCost& replay_cost,
       backward_begin_(find_backward_begins(graph, blocks_)),
       first_demand_(find_first_demands(graph)),
       menus_(block_graphs_, replay_cost, menu_size(replays)) {
-  // What later passes ask for is not in the chain's account.
+  // The chain does not count what later passes ask for.
   well_cut_ =
       std::ranges::find(graph.events, EventKind::pass_end, &Event::kind) == graph.events.end();
   well_cut_ &= blocks_.are_clean;

@@ -15,11 +15,11 @@
 // cost. The options that none is better than are found by a Pareto local search: begin with all
 // choices kept, what autograd saved kept, and none kept; keep or drop one choice of an option on
 // the menu; simulate; put it on the menu if nothing there is as good, and take off what it beats;
-// until every option has been tried so, or the simulations are used up. Of few choices all sets are
-// tried, as that search misses what it can only reach by way of worse sets. What backward and the
-// replays do not want falls out of an option, so that sets that differ in name only count once. The
-// sets left are then measured once more with their values left behind just in time, for plans that
-// may replay ops more than once.
+// until every option has been tried so, or the simulations are used up. If there are few choices,
+// all sets are tried, as that search misses what it can only reach by way of worse sets. What
+// backward and the replays do not want falls out of an option, so that sets that differ in name
+// only count once. The sets left are then measured once more with their values left behind just in
+// time, for plans that may replay ops more than once.
 
 namespace gradrecomp::plan {
 namespace {
@@ -87,7 +87,8 @@ class MenuSearch {
     if (!seen_.insert(kept).second) return;
     --left_;
     const Option option = measure(kept);
-    // What fell out was held for nothing until the region ended: only the rest is an option.
+    // The values that fell out were held for nothing until the region ended: only the rest is an
+    // option.
     if (option.kept != kept) return try_set(option.kept);
     add(option);
   }

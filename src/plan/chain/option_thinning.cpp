@@ -33,7 +33,7 @@ class Thinning {
   }
 
  private:
-  /// What doing without an option costs at most, in bytes, and the option that then replaces it.
+  /// The most bytes that doing without an option costs, and the option that then replaces it.
   struct Loss {
     double bytes = 0;
     std::size_t replacement = 0;

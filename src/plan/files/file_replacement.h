@@ -11,7 +11,7 @@ namespace gradrecomp::plan {
 /// leaves the old one whole. The new one has the old one's permissions. A symbolic link stays: what
 /// it points to is replaced. What is not a regular file, such as a pipe, is written to directly.
 /// Throws:  std::invalid_argument if check_replaceable() does; std::runtime_error if the disk, or
-///          whoever reads the pipe, does not take all of it.
+///          the reader of the pipe, does not take all of it.
 void replace_file(std::string_view function, const std::filesystem::path& path,
                   std::string_view text);
 

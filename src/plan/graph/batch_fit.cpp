@@ -206,7 +206,7 @@ Event BatchFit::event_line(const Event& small, const Event& large, Index batch) 
   if (small.kind != EventKind::outside) return small;
   Event event = small;
   event.peak_bytes = bytes_line(small.peak_bytes, large.peak_bytes, batch);
-  // What is freed is to meet what was allocated, so both are rounded alike.
+  // Frees must match allocations, so both are rounded alike.
   event.net_bytes = bytes_line(small.net_bytes, large.net_bytes, batch) -
                     bytes_line(-small.net_bytes, -large.net_bytes, batch);
   return event;

@@ -125,7 +125,8 @@ class Cutter {
       const Index producer = graph_.values[v].producer;
       found_.made_in.push_back(producer < 0 ? -1 : block_of_op[producer]);
       const Index last_op = std::max(producer, last_reader_[v]);
-      // What no op makes or reads (a constant that only backward uses) tells nothing of the block.
+      // A value that no op makes or reads (a constant that only backward uses) goes to the last
+      // block.
       const auto last_block = static_cast<Index>(found_.blocks.size()) - 1;
       found_.home.push_back(last_op < 0 ? last_block : block_of_op[last_op]);
     }

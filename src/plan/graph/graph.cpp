@@ -199,7 +199,7 @@ class Validator {
     const Event& event = graph_.events[t];
     check_device(of_event("device", t), event.device);
     if (event.device != 0 && event.kind != EventKind::outside) {
-      fail(of_event("device", t), event.device, "0 as it is no outside memory");
+      fail(of_event("device", t), event.device, "0 as it is not outside memory");
     }
     switch (event.kind) {
       case EventKind::run_op:

@@ -16,10 +16,10 @@ OpGroups stage_groups(const Graph& graph, Index k);
 /// The group at work in each event: in forward that of the op that ran last, in backward the one
 /// that saved what was demanded last.
 ///
-/// Of several that saved the same value, backward comes to the last one first.
+/// If several saved the same value, backward comes to the last one first.
 std::vector<Index> event_groups(const Graph& graph, const OpGroups& groups);
 
-/// What holds the content of `v` in the end: no earlier content of a storage can be kept.
+/// The last value in the storage of `v`: no earlier content of a storage can be kept.
 Index last_version(const Graph& graph, Index v);
 
 /// A value that is made in one group and read or saved in a later one.

@@ -8,7 +8,7 @@
 
 namespace gradrecomp::plan {
 
-/// Of points by rising cost, leaves those whose peak is below that of every cheaper one.
+/// From points by rising cost, leaves those whose peak is below that of every cheaper one.
 template <typename Point, typename PeakBytes>
 void drop_dominated(std::vector<Point>& points, PeakBytes peak_bytes) {
   auto least = std::numeric_limits<std::int64_t>::max();

@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <cstddef>
 #include <cstdint>
+#include <utility>
 
 #include "layer_types.h"
 #include "plan/error.h"
@@ -12,44 +13,47 @@ namespace {
 
 using Marks = std::vector<std::uint8_t>;
 
-[[noreturn]] void fail_unmatched(const char* what, const std::string& text,
+[[noreturn]] void fail_unmatched(const std::string& what, const std::string& text,
                                  const std::string& requirement, const std::string& advice) {
-  raise({"select", what, '"' + text + '"', requirement, advice});
+  raise({"Selection", what, '"' + text + '"', requirement, advice});
 }
 
-LayerType known_type(const std::string& text) {
+LayerType known_type(const std::string& what, const std::string& text) {
   if (const auto type = find_layer_type(text)) return *type;
   std::string known;
   for (const std::string& name : layer_types()) known += (known.empty() ? "" : ", ") + name;
-  fail_unmatched("layer type", text, "one of " + known,
+  fail_unmatched(what, text, "one of " + known,
                  "For other layers give op names in keep_ops and drop_ops");
 }
 
 /// Marks what ops of some stages, names or layer types save.
 class Chooser {
  public:
-  explicit Chooser(const Graph& graph) : graph_(graph), chosen_(graph.values.size(), 0) {}
+  /// `verdict`: "keep" or "drop", for errors.
+  Chooser(const Graph& graph, std::string verdict)
+      : graph_(graph), verdict_(std::move(verdict)), chosen_(graph.values.size(), 0) {}
 
   void by_stage(const std::vector<std::string>& patterns) {
     for (const std::string& pattern : patterns) {
       const auto fits = [&](const Op& op) {
         return matches(pattern, graph_.stages[op.stage].name);
       };
-      if (!mark(fits)) fail_pattern(pattern);
+      if (!mark(fits)) fail_pattern("stages", pattern);
     }
   }
 
   void by_op(const std::vector<std::string>& patterns) {
     for (const std::string& pattern : patterns) {
-      if (!mark([&](const Op& op) { return matches(pattern, op.name); })) fail_pattern(pattern);
+      const auto fits = [&](const Op& op) { return matches(pattern, op.name); };
+      if (!mark(fits)) fail_pattern("ops", pattern);
     }
   }
 
   void by_type(const std::vector<std::string>& types) {
     for (const std::string& text : types) {
-      const LayerType type = known_type(text);
+      const LayerType type = known_type(verdict_ + "_types", text);
       if (mark([&](const Op& op) { return made_by(type, op); })) continue;
-      fail_unmatched("layer type", text, "one that the graph runs",
+      fail_unmatched(verdict_ + "_types", text, "one that the graph runs",
                      "Give op names in keep_ops and drop_ops if it runs under another name");
     }
   }
@@ -57,8 +61,9 @@ class Chooser {
   [[nodiscard]] const Marks& chosen() const { return chosen_; }
 
  private:
-  [[noreturn]] static void fail_pattern(const std::string& pattern) {
-    fail_unmatched("pattern", pattern, "one that fits a stage or op of the graph",
+  [[noreturn]] void fail_pattern(const char* of, const std::string& pattern) const {
+    fail_unmatched(verdict_ + "_" + of, pattern,
+                   std::string("one that fits some of the graph's ") + of,
                    "Check the spelling; `*` stands for any text");
   }
 
@@ -93,21 +98,29 @@ class Chooser {
   }
 
   const Graph& graph_;
+  std::string verdict_;
   Marks chosen_;
 };
 
-Marks chosen_by(const Graph& graph, const std::vector<std::string>& stages,
-                const std::vector<std::string>& ops, const std::vector<std::string>& types) {
-  Chooser chooser(graph);
-  chooser.by_stage(stages);
-  chooser.by_op(ops);
-  chooser.by_type(types);
+Marks kept_by(const Graph& graph, const Selection& selection) {
+  Chooser chooser(graph, "keep");
+  chooser.by_stage(selection.keep_stages);
+  chooser.by_op(selection.keep_ops);
+  chooser.by_type(selection.keep_types);
+  return chooser.chosen();
+}
+
+Marks dropped_by(const Graph& graph, const Selection& selection) {
+  Chooser chooser(graph, "drop");
+  chooser.by_stage(selection.drop_stages);
+  chooser.by_op(selection.drop_ops);
+  chooser.by_type(selection.drop_types);
   return chooser.chosen();
 }
 
 [[noreturn]] void fail_contradiction(const Graph& graph, const Op& op) {
-  raise({"select",
-         "selection of op \"" + op.name + "\" in stage \"" + graph.stages[op.stage].name + "\"",
+  raise({"Selection",
+         "verdict on op \"" + op.name + "\" in stage \"" + graph.stages[op.stage].name + "\"",
          "both keep and drop", "one of the two",
          "Make the patterns of keep_* and drop_* disjoint"});
 }
@@ -115,10 +128,8 @@ Marks chosen_by(const Graph& graph, const std::vector<std::string>& stages,
 }  // namespace
 
 std::vector<Verdict> select(const Graph& graph, const Selection& selection) {
-  const Marks keep =
-      chosen_by(graph, selection.keep_stages, selection.keep_ops, selection.keep_types);
-  const Marks drop =
-      chosen_by(graph, selection.drop_stages, selection.drop_ops, selection.drop_types);
+  const Marks keep = kept_by(graph, selection);
+  const Marks drop = dropped_by(graph, selection);
   std::vector<Verdict> verdicts(graph.values.size(), Verdict::open);
   for (std::size_t v = 0; v < verdicts.size(); ++v) {
     if (keep[v] != 0 && drop[v] != 0) {

@@ -19,9 +19,9 @@
 // that the link has time for, or part of them, or more for some seconds of stall. Once these are
 // decided on, what they take of the device, and when, is known and no longer depends on the plan:
 // to the planner they are free, and memory outside all values comes and goes in their place
-// (offloaded_graph.h). It plans the rest with the budget less the stall. Then values are needed at
-// other moments than before, so transfers are laid out anew for the plan found, and the simulator
-// has the last word on its peak. What the new plan keeps can be sent away in turn.
+// (offloaded_graph.h). It plans the rest with the budget less the stall. Values are then needed at
+// different moments from before, so transfers are laid out anew for the plan found, and the
+// simulator has the last word on its peak. What the new plan keeps can be sent away in turn.
 
 namespace gradrecomp::plan {
 namespace {
@@ -29,7 +29,7 @@ namespace {
 constexpr int kNumRounds = 2;
 constexpr std::int64_t kLeastShare = 4096;  // of the plain peak, below which values stay
 
-/// What is tried: those of the candidates that a stall allows, or the first part of them.
+/// One attempt: those of the candidates that a stall allows, or the first part of them.
 struct Attempt {
   double stall = 0;  ///< ratio to the plain step
   double part = 1;
@@ -108,7 +108,7 @@ class OffloadSearch {
     return needs;
   }
 
-  /// Of those of `values` that backward needs under `plan`, when it does so first.
+  /// For those of `values` that backward needs under `plan`: when it first does.
   std::vector<Need> needs_of(const Plan& plan, const std::vector<Index>& values) {
     std::vector<Offload> offloads;
     for (const Index v : values) {

@@ -12,7 +12,7 @@
 // cannot be in time stalls the step: forward's end waits for the last arrival, backward for the
 // first need that is late.
 //
-// Of backward only the whole is measured. Its seconds are spread over demands as forward's are over
+// Backward is only measured as a whole. Its seconds are spread over demands as forward's are over
 // the ops that read what is demanded. Replays give transfers more time than is counted on here.
 //
 // A link that overlaps nothing stalls the step for every transfer, and then the best moments are
@@ -24,7 +24,7 @@ namespace {
 /// Measured times vary; a transfer is given this much more.
 constexpr double kMargin = 1.25;
 
-/// Of a part of a call they are in the call's.
+/// Those of a part are counted in its call's.
 double plain_seconds(const Op& op) { return op.forward_seconds > 0 ? op.replay_seconds : 0; }
 
 }  // namespace

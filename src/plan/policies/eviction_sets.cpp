@@ -53,7 +53,7 @@ class Eviction {
   }
 
  private:
-  /// Of its replay, with all that is not there any more.
+  /// The cost of its replay, with that of all inputs that are gone.
   [[nodiscard]] double cost_of(const Op& op) const {
     double cost = least_replay_seconds(op);
     for (const Index u : op.inputs) cost += keep_[u] == 0 ? cost_[u] : 0;

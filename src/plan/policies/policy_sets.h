@@ -8,7 +8,7 @@
 
 namespace gradrecomp::plan {
 
-/// What the policies with a number give, number by number: at most about `most` of each.
+/// The sets of policies that take a number, number by number: at most about `most` of each.
 
 /// every_k, from one stage a group to all in one.
 std::vector<KeptSet> every_k_sets(const Graph& graph, int most);

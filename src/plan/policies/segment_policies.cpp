@@ -57,7 +57,7 @@ class Segmenter {
     return groups(segment);
   }
 
-  /// What crosses between greedy segments, from one segment to a segment for each block.
+  /// Keeps what crosses between greedy segments, from one segment to a segment for each block.
   [[nodiscard]] std::vector<KeptSet> greedy_sets(int most) const {
     std::vector<KeptSet> sets;
     OpGroups last;

@@ -23,7 +23,7 @@ class MinCut {
   /// Forbids a subset with `first` and without `second`.
   void require(Index first, Index second);
 
-  /// The least cost; to be called once.
+  /// The least cost. Call it once.
   double solve();
   /// Whether `node` is in the subset found.
   [[nodiscard]] bool inside(Index node) const { return level_[node] >= 0; }

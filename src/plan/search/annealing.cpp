@@ -14,8 +14,8 @@
 // itself. What is lowered instead is the *excess*, the sum over events of the bytes above a target
 // between the least peak that is not ruled out and the lowest one found; plus a penalty for what
 // overhead is above the budget, as ways from one good plan to another lead through dearer ones.
-// Of a move that raises this energy by d, exp(-d / temperature) are accepted. The temperature falls
-// from cycle begin to cycle end, and each cycle begins from the best plan so far.
+// A move that raises this energy by d is accepted with probability exp(-d / temperature). The
+// temperature falls from cycle begin to cycle end, and each cycle begins from the best plan so far.
 //
 // A move keeps or drops a value, and in most cases does the reverse to another one: one made near
 // it, one that an op has in common with it, or any. Or it says from when on replays leave a dropped

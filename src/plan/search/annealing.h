@@ -12,7 +12,7 @@
 
 namespace gradrecomp::plan {
 
-/// What a search is after.
+/// The goal of a search.
 struct AnnealingGoal {
   double max_overhead = 0;
   std::int64_t bound_bytes = 0;  ///< no plan of that overhead has a lower peak

@@ -14,7 +14,7 @@
 
 namespace gradrecomp::plan {
 
-/// What a question is answered with.
+/// The answer to a question.
 struct Answer {
   Candidate candidate;
   bool feasible = true;  ///< it meets the budget; else it is the nearest that was found
@@ -22,7 +22,7 @@ struct Answer {
 
 /// One front of a graph that every question is answered from, written as far as questions ask.
 ///
-/// What it says does not depend on what was asked before; see Note [ One answer book ] in
+/// Its answers do not depend on what was asked before; see Note [ One answer book ] in
 /// answer_book.cpp.
 class AnswerBook {
  public:

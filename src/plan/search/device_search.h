@@ -11,7 +11,7 @@
 
 namespace gradrecomp::plan {
 
-/// What is best on a graph of a single device with some values decided on.
+/// Makes the best plan for a graph of a single device with some values decided on.
 using DeviceMaker =
     std::function<FixedPlan(const Graph&, const Request&, const std::vector<Verdict>&, Replays)>;
 
@@ -21,8 +21,8 @@ struct DeviceChoice {
   bool feasible = true;
 };
 
-/// What is best for the budget of `request` on a graph of several devices.
-/// See Note [ Several devices ] in device_search.cpp.
+/// Finds the best plan for the budget of `request` on a graph of several devices. See Note [
+/// Several devices ] in device_search.cpp.
 DeviceChoice choose_on_devices(const Graph& graph, const Request& request,
                                const std::vector<Verdict>& verdicts, const DeviceMaker& make);
 

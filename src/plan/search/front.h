@@ -15,7 +15,7 @@ namespace gradrecomp::plan {
 struct Candidate {
   KeptSet keep = {};
   std::vector<Sweep> sweeps = {};
-  /// What the sweeps come from, see Simulator::defer; empty: they come from elsewhere or are none.
+  /// Gives the sweeps, see Simulator::defer; empty: they come from elsewhere, or there are none.
   std::vector<Index> cached_from = {};
   Simulation result = {};
   double overhead = 0;

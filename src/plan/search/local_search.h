@@ -22,7 +22,7 @@ class LocalSearch {
   /// The same for replays that leave values behind from some event on; see Simulator::defer.
   Candidate evaluate(KeptSet keep, std::span<const Index> cached_from);
 
-  /// Lowers the peak of `start` within `max_overhead`; see Note [ LocalSearch ] in
+  /// Lowers the peak of `start` within `max_overhead`; see Note [ Local search ] in
   /// local_search.cpp.
   Candidate lower_peak(Candidate start, double max_overhead, int num_simulations);
 

@@ -6,6 +6,7 @@
 #include <cmath>
 #include <cstddef>
 #include <optional>
+#include <stdexcept>
 #include <utility>
 #include <vector>
 
@@ -39,15 +40,16 @@ class PlanningTimer {
 void check_budgets(const Request& request) {
   const int num_budgets = (request.max_overhead ? 1 : 0) + (request.max_peak_bytes ? 1 : 0);
   if (num_budgets == 2) {
-    raise({"make_plan", "num budgets", "2", "1",
-           "Set max_overhead or max_peak_bytes, and read the other from the plan"});
+    throw std::invalid_argument(
+        "Request: max_overhead and max_peak_bytes are both set, but only one may be. Read the "
+        "other from the plan.");
   }
   if (request.max_overhead && !(*request.max_overhead >= 0)) {
-    raise({"make_plan", "max_overhead", spelled(*request.max_overhead), "at least 0",
+    raise({"Request", "max_overhead", spelled(*request.max_overhead), "at least 0",
            "Pass a ratio to the plain step, 0.05 for 5%"});
   }
   if (request.max_peak_bytes && *request.max_peak_bytes <= 0) {
-    raise({"make_plan", "max_peak_bytes", spelled(*request.max_peak_bytes), "above 0",
+    raise({"Request", "max_peak_bytes", spelled(*request.max_peak_bytes), "above 0",
            "Pass the bytes that activations may take"});
   }
 }
@@ -55,7 +57,7 @@ void check_budgets(const Request& request) {
 void check_host_link(const HostLink& link) {
   const auto check = [](const char* name, double bytes_per_second) {
     if (bytes_per_second > 0) return;
-    raise({"make_plan", name, spelled(bytes_per_second), "above 0",
+    raise({"Request", name, spelled(bytes_per_second), "above 0",
            "Pass measured bytes per second, or no host_link"});
   };
   check("host_link.store_bytes_per_second", link.store_bytes_per_second);
@@ -67,16 +69,17 @@ bool has_budget(const Request& request) { return request.max_overhead || request
 void check(const Request& request) {
   check_budgets(request);
   if (!request.policy && !has_budget(request)) {
-    raise({"make_plan", "num budgets", "0", "1 where no policy is set",
-           "Set max_overhead (0.05 is a good start), max_peak_bytes or policy"});
+    throw std::invalid_argument(
+        "Request: none of max_overhead, max_peak_bytes and policy is set, but one must be. "
+        "max_overhead = 0.05 is a good start.");
   }
   if (request.policy && has_budget(request)) {
-    raise({"make_plan", "policy", '"' + request.policy->name() + '"', "left out beside a budget",
+    raise({"Request", "policy", '"' + request.policy->name() + '"', "left out beside a budget",
            "Set a budget or a fixed policy"});
   }
 }
 
-/// What the plan for `request` calls what made it.
+/// The name that the plan for `request` gives its maker.
 std::string maker_of(const Request& request) {
   if (request.policy) return request.policy->name();
   return request.max_peak_bytes ? "max_peak_bytes" : "max_overhead";
@@ -137,7 +140,7 @@ class Planner {
     return answer;
   }
 
-  /// What becomes of a plan that was made elsewhere, verdicts enforced.
+  /// Simulates a plan that was made elsewhere, verdicts enforced.
   [[nodiscard]] Candidate evaluated(FixedPlan made) const {
     LocalSearch local_search(graph_, replay_cost_, verdicts_);
     return local_search.evaluate(std::move(made.keep), std::move(made.sweeps));

@@ -8,7 +8,7 @@
 
 namespace gradrecomp::plan {
 
-/// What a simulation asks about a value; bytes are of the main device.
+/// The facts of a value that a simulation asks for; bytes are of the main device.
 struct ValueFacts {
   std::int64_t bytes;
   Index producer;
@@ -18,7 +18,7 @@ struct ValueFacts {
   bool last_version;
 };
 
-/// What it asks about an op.
+/// Those of an op.
 struct OpFacts {
   std::int64_t transient_bytes = 0;
   std::int64_t replay_transient_bytes = 0;

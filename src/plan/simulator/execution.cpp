@@ -225,7 +225,7 @@ void Execution::release(Index v) {
   if (s.wanted > 0) lower_wanted(v);
 }
 
-/// What a pass brought back from the host is there still, and goes like what it made again.
+/// Values that a pass brought back from the host are still there, and go like those it made again.
 void Execution::end_pass() {
   reads_all_ = true;
   for (std::size_t v = 0; v < state_.values.size(); ++v) {

@@ -28,7 +28,7 @@ struct ValueState {
   bool operator==(const ValueState&) const = default;
 };
 
-/// What a step does from some time on follows from this alone, and from its plan.
+/// All that determines, with its plan, how a step goes on from some moment.
 struct StepState {
   std::vector<ValueState> values;
   std::vector<std::uint8_t> op_wanted;
@@ -142,7 +142,7 @@ class Execution {
   std::vector<Index> due_;  ///< of the sweep looked at last
   bool in_listed_sweep_ = false;
 
-  std::vector<std::uint8_t> is_read_;  ///< empty: nobody asks
+  std::vector<std::uint8_t> is_read_;  ///< empty: not asked for
   std::vector<Index> reads_;
   bool reads_all_ = false;
 };

@@ -19,7 +19,7 @@ struct Move {
   Index cached_from = 0;
 };
 
-/// What a step does under a plan, as far as a search asks.
+/// The part of a simulation that a search asks for.
 struct Outcome {
   std::int64_t peak_bytes = 0;
   double excess = 0;  ///< sum over events of the bytes above the target
@@ -33,8 +33,8 @@ struct Outcome {
 
 /// Simulates plans that differ little from one that it has simulated before.
 ///
-/// What it says of a plan is what the Simulator says, but for the order in which costs are summed
-/// up; see Note [ What a move changes ] in incremental.cpp. Offloads nothing.
+/// It says the same of a plan as the Simulator, but for the order in which costs are summed; see
+/// Note [ What a move changes ] in incremental.cpp. Offloads nothing.
 /// Threads:    one object serves one thread at a time.
 /// Complexity: an attempt takes as long as those parts of backward that it changes, and a few
 ///             operations for each event.
@@ -45,7 +45,7 @@ class IncrementalSimulator {
   /// Simulates `keep` without what is not wanted, from `cached_from` on as Simulator::defer does.
   void start(KeptSet keep, std::vector<Index> cached_from);
 
-  /// What later outcomes count as excess is what lies above this.
+  /// Later outcomes count the bytes above this as excess.
   void aim_at(std::int64_t target_bytes);
 
   /// The current plan.

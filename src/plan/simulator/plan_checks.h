@@ -8,8 +8,8 @@
 
 namespace gradrecomp::plan {
 
-/// What a plan lists is checked before it is simulated: sweeps and offloads may come from a file,
-/// or belong to another graph.
+/// Checks the sweeps and offloads of a plan before it is simulated: they may come from a file, or
+/// belong to another graph.
 ///
 /// Throws:  std::invalid_argument as Simulator::run() says.
 void check_plan(const CompiledGraph& graph, std::span<const std::uint8_t> keep,

@@ -36,9 +36,8 @@ class ReplayCost {
 
   /// What replays that leave nothing behind count while plans are looked for.
   ///
-  /// In FLOPs most of them are free, and plans would spend any number of them on the last bytes: a
-  /// plan of 5% of FLOPs for BERT-Large took 43% more seconds. So a forward pass's worth of bytes
-  /// moved counts a little.
+  /// In FLOPs most of them are free, and plans would spend any number of them on the last bytes, at
+  /// the price of many seconds. So a forward pass's worth of bytes moved counts a little.
   [[nodiscard]] double passing(const Op& op) const { return total(op) + moving(op.bytes_moved); }
   [[nodiscard]] double passing(const Simulation& result) const {
     return total(result) + moving(result.replay_bytes_moved);

@@ -20,7 +20,7 @@ void report(const TraceEntry& entry) {
   if (entry.action_ == TraceEntry::FREE_REQUESTED) device::report_freed(pointer, device);
 }
 
-// What is registered for CUDA is always a CUDAAllocator. It is only asked through its virtual
+// The allocator registered for CUDA is always a CUDAAllocator. It is only asked through its virtual
 // functions, so that a program with this library starts where LibTorch has no CUDA backend, too.
 void follow_allocator() {
   auto* allocator = static_cast<CUDAAllocator*>(c10::getDeviceAllocator(c10::kCUDA));
@@ -37,7 +37,7 @@ void follow_allocator() {
 }
 
 void begin() {
-  static std::once_flag once;  // nobody can be detached
+  static std::once_flag once;  // a tracer cannot be detached
   std::call_once(once, follow_allocator);
 }
 

@@ -1,4 +1,4 @@
-// Says whether the present CUDA stream is being captured into a graph.
+// Says whether the current CUDA stream is being captured into a graph.
 #include "gradrecomp/device/capture.h"
 
 #include <c10/core/CachingDeviceAllocator.h>

@@ -32,8 +32,8 @@ bool is_lent(const c10::StorageImpl& storage) {
   // Copy-on-write clones share memory until one is written, which none sees of another.
   if (c10::impl::cow::is_cow_data_ptr(storage.data_ptr()) || is_mapped(storage)) return false;
   if (storage.allocator() == nullptr) return true;
-  // Some allocators free by other means than they tell, or tell none: those of pinned memory and of
-  // devices.
+  // Some allocators do not free by the means that they report, or report none: those of pinned
+  // memory and of devices.
   if (storage.allocator()->raw_deleter() == nullptr) return is_never_freed(storage);
   return storage.device().is_cpu() || !storage.resizable();
 }

@@ -8,7 +8,7 @@
 
 namespace gradrecomp::tape {
 
-/// Whether somebody else than LibTorch's allocators lent the memory of `storage`, through
+/// Whether something other than LibTorch's allocators lent the memory of `storage`, through
 /// from_blob() and the like. What frees it or writes to it, and when, is not ours to know. Mapped
 /// files, which the storage itself unmaps, are not: they last as long as it does.
 [[nodiscard]] bool is_lent(const c10::StorageImpl& storage);

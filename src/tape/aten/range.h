@@ -11,7 +11,7 @@ namespace gradrecomp::tape {
 
 /// A named span of time, from construction to destruction on one thread: a user scope to LibTorch's
 /// profilers, and an NVTX range where the library was built with NVTX's headers. Nearly free while
-/// nobody watches.
+/// no profiler runs.
 class Range {
  public:
   explicit Range(const std::string& name);

@@ -13,8 +13,8 @@ namespace gradrecomp::tape {
 
 // Note [ Drawing by turns ]
 // ~~~~~~~~~~~~~~~~~~~~~~~~~
-// Replays set a generator back and then forward again. What another thread draws from it in between
-// would be other numbers than it should, and would be forgotten. So a thread that draws for a tape,
+// Replays set a generator back and then forward again. Another thread that drew from it in between
+// would get the wrong numbers, and its draws would be forgotten. So a thread that draws for a tape,
 // in the forward pass, in a replay or to verify, holds one lock of the process meanwhile. It comes
 // before the lock of any tape: an op that draws may allocate, which a profiled tape takes its lock
 // to note. A replay that may draw therefore takes it before its tape's.
@@ -29,7 +29,7 @@ namespace gradrecomp::tape {
 class RngState {
  public:
   explicit RngState(const at::Generator& generator);
-  /// Null if nobody knows how to read it: a generator that is not LibTorch's own.
+  /// Null for a generator that is not LibTorch's own: its state cannot be read.
   static std::unique_ptr<const RngState> of(const at::Generator& generator);
 
   /// True if nothing was drawn since.
@@ -38,8 +38,8 @@ class RngState {
   void restore() const;
   /// The state the same generator is in now.
   [[nodiscard]] RngState now() const { return RngState(generator_); }
-  /// Has the generator go on from this state, with a state of its own beside the present one, which
-  /// is returned. Undefined where it can have but one, as on the CPU.
+  /// Has the generator go on from this state, with a state of its own beside the current one, which
+  /// is returned. Undefined where a generator can have only one, as on the CPU.
   [[nodiscard]] at::Generator lend() const;
   /// Has it go on from what lend() returned.
   void take_back(const at::Generator& lent) const;
@@ -58,8 +58,8 @@ class RngState {
 
 /// Puts a generator back, when the scope ends, to the state it had when the scope began.
 ///
-/// CUDA's takes a seed that is set for a wish to begin anew: cuDNN's RNN layers would forget their
-/// dropout. So it draws from another state meanwhile, where it can.
+/// Setting the seed of CUDA's generator counts as a restart, after which cuDNN's RNN layers lose
+/// their dropout state. So it draws from another state meanwhile, where it can.
 class RngRestore {
  public:
   explicit RngRestore(const RngState& replayed);

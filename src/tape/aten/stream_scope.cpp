@@ -11,7 +11,7 @@ void order(const c10::Stream& first, const c10::Stream& second) {
   event.block(second);
 }
 
-c10::Stream present_stream_of(c10::Device device) {
+c10::Stream current_stream_of(c10::Device device) {
   return c10::impl::VirtualGuardImpl(device.type()).getStream(device);
 }
 
@@ -23,8 +23,8 @@ void note_use(const c10::Storage& storage, const c10::Stream& stream) {
 
 StreamScope::StreamScope(const std::optional<c10::Stream>& stream) {
   if (!stream) return;
-  present_.emplace(present_stream_of(stream->device()));
-  if (*present_ != *stream) order(*present_, *stream);
+  before_.emplace(current_stream_of(stream->device()));
+  if (*before_ != *stream) order(*before_, *stream);
   guard_.emplace(*stream);
 }
 
@@ -33,9 +33,9 @@ StreamScope::~StreamScope() {
   const c10::Stream stream = guard_->current_stream();
   guard_.reset();
   try {
-    if (*present_ != stream) order(stream, *present_);
+    if (*before_ != stream) order(stream, *before_);
   } catch (const c10::Error&) {
-    // The device has failed, and says so to whoever asks it for something next.
+    // The device has failed, and reports that to its next user.
     return;
   }
 }

@@ -14,10 +14,10 @@ namespace gradrecomp::tape {
 void order(const c10::Stream& first, const c10::Stream& second);
 
 /// The stream that is current on `device`, which must be one that has streams.
-c10::Stream present_stream_of(c10::Device device);
+c10::Stream current_stream_of(c10::Device device);
 
-/// Has the memory of `storage`, if it is freed, not used again before what `stream` has been given
-/// by then is done. For memory that was allocated on another.
+/// Keeps the memory of `storage`, once freed, from being reused until `stream` has finished what it
+/// was given before that. For memory that was allocated on another.
 void note_use(const c10::Storage& storage, const c10::Stream& stream);
 
 /// Makes a stream the current one, ordered after and before the current stream's work.
@@ -30,7 +30,7 @@ class StreamScope {
   StreamScope& operator=(const StreamScope&) = delete;
 
  private:
-  std::optional<c10::Stream> present_;
+  std::optional<c10::Stream> before_;
   std::optional<c10::StreamGuard> guard_;
 };
 

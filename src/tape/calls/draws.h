@@ -13,7 +13,7 @@ namespace gradrecomp::tape {
 struct OpTraits;
 
 /// The state of the generator that `op` draws from on `device`; null on devices that have none, and
-/// for one that nobody can read.
+/// for one that cannot be read.
 std::unique_ptr<const RngState> rng_state_of(const Op& op, c10::Device device);
 
 /// Whether an operator that is not LibTorch's own draws random numbers, as its tags may not say.
@@ -24,7 +24,7 @@ class UntaggedDraws {
 
  private:
   std::vector<std::unique_ptr<const RngState>> states_;
-  bool is_capturing_ = false;  // when nobody may ask
+  bool is_capturing_ = false;  // when states must not be read
 };
 
 }  // namespace gradrecomp::tape

@@ -32,7 +32,7 @@ void SequenceHash::add_call(const OpTraits& traits, const Op& op, const Tape& ta
 
 void SequenceHash::add_part(bool is_packed) { add(is_packed ? kPackedSomething : kPart); }
 
-// Of what a factory makes, before it makes it.
+// The sizes that a factory is asked for, before it runs.
 void SequenceHash::add_sizes(const Op& factory) {
   for (const c10::IValue& argument : factory.arguments) {
     if (!argument.isIntList()) continue;

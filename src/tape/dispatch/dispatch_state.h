@@ -18,7 +18,7 @@ class DispatchState {
  public:
   using Casts = c10::SmallVector<std::pair<c10::DeviceType, c10::ScalarType>, 2>;
 
-  /// Of this thread, now, where that is `mode`.
+  /// The current state of this thread, whose mode is `mode`.
   explicit DispatchState(const NumericMode& mode);
 
   /// Autocast's included.

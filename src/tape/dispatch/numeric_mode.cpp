@@ -33,7 +33,7 @@ constexpr std::size_t kCudnnRnn = 1;
 constexpr std::size_t kCublas = 2;
 constexpr std::size_t kOneDnnMatmul = 5;
 
-// Of this thread. LibTorch sets it and does not tell.
+// This thread's. LibTorch has a setter for it and no getter.
 bool flushes_denormals() {
 #ifdef __SSE2__
   constexpr unsigned kFlushToZero = 0x8000;
@@ -53,17 +53,17 @@ void set_precision(std::size_t key, std::uint8_t precision) {
   at::globalContext().setFloat32Precision(backend, op, static_cast<Float32Precision>(precision));
 }
 
-/// What is stored for a key itself, of which LibTorch tells what it amounts to. It is none where it
-/// amounts to what its backend has: that is found out by giving the backend something else.
+/// The precision stored for a key. LibTorch only reports the effective one, so we change the
+/// backend's and see whether the key follows; if so, it stores none.
 std::uint8_t stored_precision(std::size_t key) {
   auto& context = at::globalContext();
-  const auto present = static_cast<Float32Precision>(precision_of(key));
+  const auto current = static_cast<Float32Precision>(precision_of(key));
   const Float32Backend backend = kKeys[key].first;
   const auto generic = context.float32Precision(Float32Backend::GENERIC, Float32Op::ALL);
   const auto of_backend = context.float32Precision(backend, Float32Op::ALL);
-  if (present != of_backend) return static_cast<std::uint8_t>(present);
+  if (current != of_backend) return static_cast<std::uint8_t>(current);
   const auto other =
-      present == Float32Precision::IEEE ? Float32Precision::TF32 : Float32Precision::IEEE;
+      current == Float32Precision::IEEE ? Float32Precision::TF32 : Float32Precision::IEEE;
   context.setFloat32Precision(Float32Backend::GENERIC, Float32Op::ALL, other);
   const bool backend_inherits = context.float32Precision(backend, Float32Op::ALL) == other;
   context.setFloat32Precision(Float32Backend::GENERIC, Float32Op::ALL, generic);
@@ -71,15 +71,15 @@ std::uint8_t stored_precision(std::size_t key) {
   const bool inherits = static_cast<Float32Precision>(precision_of(key)) == other;
   context.setFloat32Precision(backend, Float32Op::ALL,
                               backend_inherits ? Float32Precision::NONE : of_backend);
-  return static_cast<std::uint8_t>(inherits ? Float32Precision::NONE : present);
+  return static_cast<std::uint8_t>(inherits ? Float32Precision::NONE : current);
 }
 
 constexpr bool is(std::uint8_t stored, Float32Precision precision) {
   return static_cast<Float32Precision>(stored) == precision;
 }
 
-// LibTorch tells what it was set to as long as that agrees with the newer interface. Where it may
-// not, this is what would.
+// LibTorch reports the older setting only while it agrees with the newer interface. Where it may
+// not agree, this is the value that would.
 Float32MatmulPrecision matmul_precision(const Precisions& newer) {
   if (is(newer[kOneDnnMatmul], Float32Precision::BF16)) return Float32MatmulPrecision::MEDIUM;
   const bool is_reduced = is(newer[kOneDnnMatmul], Float32Precision::TF32) ||
@@ -87,7 +87,7 @@ Float32MatmulPrecision matmul_precision(const Precisions& newer) {
   return is_reduced ? Float32MatmulPrecision::HIGH : at::globalContext().float32MatmulPrecision();
 }
 
-/// Whether LibTorch tells of cuDNN's precision by its older interface, which it does where that
+/// Whether LibTorch reports cuDNN's precision by its older interface, which it does where that
 /// agrees with the newer one.
 bool tells_of_cudnn() {
   try {
@@ -186,7 +186,7 @@ void change(const NumericMode& from, const NumericMode& to) {
 
 }  // namespace
 
-NumericMode NumericMode::present() {
+NumericMode NumericMode::current() {
   const auto& context = at::globalContext();
   NumericMode mode{
       .cudnn = context.userEnabledCuDNN(),
@@ -212,8 +212,8 @@ NumericMode NumericMode::present() {
   return mode;
 }
 
-NumericScope::NumericScope(const NumericMode& mode, const NumericMode& present)
-    : mode_(mode), before_(present) {
+NumericScope::NumericScope(const NumericMode& mode, const NumericMode& current)
+    : mode_(mode), before_(current) {
   if (mode_ == before_) return;
   change(before_, mode_);
   if (!has_other_precisions()) return;

@@ -42,11 +42,11 @@ struct NumericMode {
   bool operator==(const NumericMode&) const = default;
 
   /// That of the process and this thread, in the order of 0.1 us.
-  static NumericMode present();
+  static NumericMode current();
 };
 
-/// What LibTorch keeps of its older interface to precisions beside those of NumericMode. It fails
-/// whoever asks for them while the two differ.
+/// What LibTorch keeps of its older interface to precisions beside those of NumericMode. Reading
+/// them raises an error while the two differ.
 struct OlderPrecisions {
   at::Float32MatmulPrecision matmul = {};
   bool cudnn_tf32 = true;
@@ -56,8 +56,8 @@ struct OlderPrecisions {
 /// as far as LibTorch keeps a choice for the whole process; nothing is touched that is as it was.
 class NumericScope {
  public:
-  /// `present`: NumericMode::present(), which need not be asked for before each of many ops.
-  NumericScope(const NumericMode& mode, const NumericMode& present);
+  /// `current`: NumericMode::current(), which need not be asked for before each of many ops.
+  NumericScope(const NumericMode& mode, const NumericMode& current);
   ~NumericScope();
   NumericScope(const NumericScope&) = delete;
   NumericScope& operator=(const NumericScope&) = delete;
@@ -67,7 +67,7 @@ class NumericScope {
 
   NumericMode mode_;
   NumericMode before_;
-  /// What is inherited as none.
+  /// The precisions as stored; none where one is inherited.
   std::array<std::uint8_t, NumericMode::kNumPrecisions> stored_ = {};
   OlderPrecisions older_;
 };

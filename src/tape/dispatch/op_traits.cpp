@@ -49,13 +49,13 @@ constexpr std::array<std::string_view, 11> kFills = {
 constexpr std::array<std::string_view, 4> kStorageChanging = {"aten::set_", "aten::resize_",
                                                               "aten::resize_as_", "aten::set_data"};
 
-// Stands for a write that nobody saw; see engine.cpp.
+// Stands for an unseen write; see engine.cpp.
 constexpr std::string_view kUnseenWrite = "gradrecomp::unseen_write";
 
 constexpr std::string_view kWorkspaceWriter = "aten::mkldnn_rnn_layer_backward";
 
-// These take a view for a way to its storage. Of scatters, which copy what they change a part of,
-// only what the view shows counts, but they copy more.
+// These reach through a view to its whole storage. Scatters copy more than the view shows, though
+// only that counts.
 bool reads_beyond(std::string_view name) {
   return name.starts_with("aten::as_strided") || name.ends_with("_scatter");
 }
@@ -150,7 +150,7 @@ std::unique_ptr<const OpTraits> read_traits(const c10::OperatorHandle& op) {
   traits->fickle = fickle_kind(name);
   traits->factory = is_factory(schema);
   traits->uninitialized = contains(kUninitialized, name);
-  // What an empty-like op is to write onto it leaves as it is.
+  // An empty-like op leaves its out argument as it is.
   traits->fills =
       (any_write && writes_only_out && !traits->uninitialized) || contains(kFills, name);
   traits->foreign = !name.starts_with("aten::");

@@ -36,8 +36,8 @@ struct OpTraits {
   Norm norm = Norm::no;
   Fickle fickle = Fickle::no;
   bool passive = false;        ///< changes no content and makes no storage: views, metadata
-  bool factory = false;        ///< what torch:: offers it makes a variable of its result
-  bool uninitialized = false;  ///< its output holds garbage until somebody writes it
+  bool factory = false;        ///< the torch:: version wraps its result in a variable
+  bool uninitialized = false;  ///< its output holds garbage until it is written
   bool fills = false;          ///< writes all of its targets without reading them
   bool resizes = false;        ///< may give what it writes another size
   bool bumps = false;          ///< autograd's part of it makes versions of its targets grow

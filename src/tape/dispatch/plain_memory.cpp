@@ -13,7 +13,8 @@ using c10::BackendComponent;
 using c10::DispatchKey;
 using c10::DispatchKeySet;
 
-// A list of what is known to be plain: what a later LibTorch adds is not, until somebody looks.
+// A list of what is known to be plain: a kind added by a later LibTorch does not count until it has
+// been reviewed.
 constexpr DispatchKeySet kPlain = c10::autograd_dispatch_keyset_with_ADInplaceOrView |
                                   c10::autocast_dispatch_keyset |
                                   DispatchKeySet({DispatchKey::Dense, DispatchKey::BackendSelect,

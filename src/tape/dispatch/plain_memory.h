@@ -11,11 +11,11 @@ namespace gradrecomp::tape {
 // ~~~~~~~~~~~~~~~~~
 // A tape follows memory: strided elements in a storage, of which a tensor is nothing but a view. It
 // can follow neither tensors that are more than that (wrapper subclasses, functional, fake, meta,
-// zero, nested, sparse and quantized tensors, the levels of vmap and grad), nor calls that somebody
-// above the kernels takes for his own (a dispatch mode, a transform, a trace). One rule serves all
-// of them, for the recorder and for handles alike: such a call is passed on unrecorded, such a
-// tensor is held by its handle as autograd itself would hold it, and what such a call read becomes
-// a source, as it may live on in what the call made.
+// zero, nested, sparse and quantized tensors, the levels of vmap and grad), nor calls that
+// something above the kernels handles itself (a dispatch mode, a transform, a trace). One rule
+// serves all of them, for the recorder and for handles alike: such a call is passed on unrecorded,
+// such a tensor is held by its handle as autograd itself would hold it, and what such a call read
+// becomes a source, as it may live on in what the call made.
 
 /// Whether a tape can follow what `tensor`, which is defined, shows.
 bool is_plain(const at::TensorBase& tensor);

@@ -62,7 +62,7 @@ HostCopy::HostCopy(const c10::Storage& original, const std::optional<c10::Stream
     return;
   }
   const c10::Stream way = side_stream(device_, Way::there);
-  stored_ = copy(host_, original, present_stream_of(device_), way);
+  stored_ = copy(host_, original, current_stream_of(device_), way);
   if (!home_) note_use(original, way);
 }
 
@@ -71,14 +71,14 @@ HostCopy::~HostCopy() {
     leave();
     give_up();
   } catch (const c10::Error&) {
-    // The device has failed, and says so to whoever asks it for something next.
+    // The device has failed, and reports that to its next user.
     return;
   }
 }
 
 // Memory of before the region may have another home, whose work waits for this stream's by now.
 void HostCopy::leave() {
-  if (stored_) stored_->block(present_stream_of(device_));
+  if (stored_) stored_->block(current_stream_of(device_));
   free_after(stored_);
 }
 
@@ -90,7 +90,7 @@ c10::Storage HostCopy::bring_back() {
     const at::Tensor back = at::empty({size}, bytes);
     return back.copy_(as_bytes(host_)).storage();
   }
-  const c10::Stream allocates = home_.value_or(present_stream_of(device_));
+  const c10::Stream allocates = home_.value_or(current_stream_of(device_));
   at::Tensor back;
   {
     const c10::StreamGuard at_home(allocates);
@@ -104,7 +104,7 @@ c10::Storage HostCopy::bring_back() {
 }
 
 void HostCopy::arrive() const {
-  if (fetched_) fetched_->block(present_stream_of(device_));
+  if (fetched_) fetched_->block(current_stream_of(device_));
 }
 
 void HostCopy::give_up() { free_after(fetched_); }

@@ -33,8 +33,8 @@ c10::DataPtr HostPool::allocate(std::size_t size) {
   } else {
     const std::size_t padded = (size + kAlignment - 1) / kAlignment * kAlignment;
     block = std::aligned_alloc(kAlignment, sizeof(Header) + padded);
-    TORCH_CHECK_WITH(OutOfMemoryError, block != nullptr, "HostPool::allocate: out of memory for ",
-                     size, " bytes of offloaded activations.");
+    TORCH_CHECK_WITH(OutOfMemoryError, block != nullptr, "GradRecomp: out of memory for ", size,
+                     " bytes of offloaded activations.");
     ++num_blocks_;
   }
   static_cast<Header*>(block)->size = size;

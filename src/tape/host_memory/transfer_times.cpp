@@ -17,7 +17,7 @@ TransferTimes time_transfers(c10::Device device, std::int64_t bytes) {
   const BelowRecording below;
   const auto original = at::zeros({bytes}, at::TensorOptions().dtype(at::kByte).device(device));
   std::optional<c10::Stream> stream;
-  if (!device.is_cpu()) stream = present_stream_of(device);
+  if (!device.is_cpu()) stream = current_stream_of(device);
   TransferTimes times;
   for (int round = 0; round < 2; ++round) {  // the first takes memory from the system
     Stopwatch storing(stream);

@@ -19,7 +19,7 @@ class LentAliases {
   explicit LentAliases(const Tape& tape) : tape_(tape) {}
 
   /// The values in whose memory a write to `written` may write, too, with that memory; none unless
-  /// it is lent. To be called before each such write.
+  /// it is lent. Call it before each such write.
   [[nodiscard]] std::vector<std::pair<ValueId, c10::Storage>> of(const at::Tensor& written);
 
  private:

@@ -12,14 +12,14 @@ namespace gradrecomp::tape {
 /// it is small, and ops that read a copy of it make the same bits (some follow strides).
 [[nodiscard]] bool is_worth_a_copy(const at::Tensor& parameter);
 
-/// What is read instead of parameters in lent memory: one copy for all ops that read such a
-/// parameter while it contains the same.
+/// Copies that are read instead of parameters in lent memory: one for all ops that read such a
+/// parameter while its content stays the same.
 class ParameterCopies {
  public:
   explicit ParameterCopies(const Tape& tape) : tape_(tape) {}
 
-  /// The copy of what `parameter` contains now; undefined if there is none. Nothing tells of writes
-  /// to lent memory, and that of devices cannot be compared at once: there never is one of that.
+  /// The copy of the current content of `parameter`; undefined if there is none. Writes to lent
+  /// memory go unreported, and that of devices cannot be compared at once, so it never has one.
   at::Tensor find(const at::Tensor& parameter);
   void add(const at::Tensor& parameter, const at::Tensor& copy, ValueId value);
 

@@ -93,7 +93,7 @@ void ArgumentReader::read_tensor(Draft& draft, const at::Tensor& tensor, std::in
   read.geometry = Geometry(tensor);
   const bool external = tape_.values()[read.value].external;
   read.has_gradient = external && has_gradient(tensor);
-  // A replay inside the region may have made it in other memory than the op that made it first.
+  // A replay inside the region may have made it in memory different from that of the op itself.
   if (written) {
     draft.written.emplace_back(draft.op.reads.size() - 1, tensor.storage().getWeakStorageImpl());
   }

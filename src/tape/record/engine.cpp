@@ -42,7 +42,7 @@ class RecordingEngine final : public Engine {
   }
 
   std::unique_ptr<torch::autograd::SavedVariableHooks> get_default_saved_variable_hooks() override {
-    // What the program does with what autograd saves goes first, as in plain training.
+    // The program's own hooks go first, as in plain training.
     if (auto theirs = base_.get_default_saved_variable_hooks()) return theirs;
     return Recorder::current() != nullptr ? std::make_unique<Handle>() : nullptr;
   }
@@ -59,7 +59,7 @@ Engine& recording_engine() {
   return *engine;
 }
 
-// What is put on a tape for a write that no operator made. It does nothing.
+// The operator that stands on a tape for a write that no operator made. It does nothing.
 void register_unseen_write() {
   static auto* library =
       new torch::Library(torch::Library::FRAGMENT, "gradrecomp", std::nullopt, __FILE__, __LINE__);

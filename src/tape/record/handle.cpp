@@ -13,9 +13,9 @@
 namespace gradrecomp::tape {
 namespace {
 
-// What a backward pass inside the region unpacks of a leaf is another tensor to autograd with
-// hooks, and nodes that the pass makes save that. Plain training saves the leaf itself; but where
-// hooks of the program's own made something else of it, it saves what they made.
+// A backward pass inside the region unpacks a leaf as another tensor, to autograd with hooks, and
+// nodes that the pass makes save that one. Plain training saves the leaf itself; but where hooks of
+// the program's own made something else of it, it saves what they made.
 at::Tensor leaf_of(const at::Tensor& tensor) {
   if (!tensor.is_leaf() || !tensor.requires_grad()) return tensor;
   const auto node = torch::autograd::impl::try_get_grad_accumulator(tensor);

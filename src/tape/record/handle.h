@@ -38,7 +38,7 @@ class Handle final : public torch::autograd::SavedVariableHooks {
   c10::VariableVersion version_counter_;
   std::uint32_t saved_version_ = 0;
   at::Tensor untracked_;  // undefined tensors and those that a tape cannot follow
-  /// What was saved, as long as somebody else holds it.
+  /// The tensor that was saved, as long as something else holds it.
   c10::weak_intrusive_ptr<c10::TensorImpl> original_{c10::intrusive_ptr<c10::TensorImpl>()};
   /// And where its memory was then.
   c10::weak_intrusive_ptr<c10::StorageImpl> memory_{c10::intrusive_ptr<c10::StorageImpl>()};

@@ -12,10 +12,10 @@
 //
 // The recorder must see each operator after autograd and autocast have done their part, with the
 // dispatch keys and the thread-local state that its kernel gets in a plain run. Only kernels for a
-// dispatch key of our own do that. Of the keys below Autograd and above BackendSelect, past which
-// no factory can be seen, all but Fake have a fallback in LibTorch.
+// dispatch key of our own do that. Below Autograd and above BackendSelect, past which no factory
+// can be seen, all keys but Fake have a fallback in LibTorch.
 //
-// 1. As long as nobody uses Fake, one fallback does for all operators.
+// 1. While Fake is unused, one fallback serves all operators.
 // 2. A key has one fallback, and LibTorch is about to take that of Fake for fake tensors in C++. A
 //    kernel for one operator goes before a fallback, though, so then every operator gets one of
 //    ours. What is meant for fake tensors is passed on to the kernel that we found.
@@ -31,7 +31,7 @@ namespace {
 
 constexpr auto kMark = "gradrecomp::recorder";
 
-// An operator without kernels, by which copies of GradRecomp in one process know of each other.
+// An operator without kernels, by which copies of GradRecomp in one process find each other.
 c10::OperatorHandle leave_mark() {
   auto& dispatcher = c10::Dispatcher::singleton();
   TORCH_CHECK(

@@ -6,10 +6,10 @@
 
 namespace gradrecomp::tape {
 
-/// Brings calls on threads that include kInterceptedKey to intercept(), whoever else has kernels
-/// for that key. See Note [ Two ways to intercept ].
+/// Brings calls on threads that include kInterceptedKey to intercept(), whatever other kernels that
+/// key has. See Note [ Two ways to intercept ].
 ///
-/// Threads: to be called once, before the first thread includes the key.
+/// Threads: call it once, before the first thread includes the key.
 /// Throws:  c10::Error if another copy of GradRecomp in this process did it.
 void install_interceptor();
 

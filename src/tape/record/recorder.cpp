@@ -250,7 +250,7 @@ void Recorder::note_write(const at::Tensor& tensor) {
   if (!is_plain(tensor)) return;
   const ValueId known = tape_->find(tensor.storage().unsafeGetStorageImpl());
   if (known < 0) return;
-  // What stands in its memory may be the old content or the new one: some call this too late.
+  // Its memory may have the old content or the new one: some call this too late.
   tape_->lose(known);
   record_unseen_write(tensor);
   writer_.expect_bump(writer_.read(tensor));
@@ -331,14 +331,14 @@ std::optional<Part> Recorder::part_of(Draft& draft, c10::ArrayRef<c10::IValue> r
   try {
     return take_part(draft.op, returned, writer_);
   } catch (const c10::Error& error) {
-    TORCH_WARN_ONCE("GradRecomp goes on without kernels of its own, as one failed: ",
+    TORCH_WARN_ONCE("GradRecomp stops using its own kernels, because one failed: ",
                     error.what_without_backtrace());
     takes_apart_ = false;
     return std::nullopt;
   }
 }
 
-// A BatchNorm in training, after the region, updates running statistics without a word to their
+// A BatchNorm in training, after the region, updates running statistics without raising their
 // version counters. So what one in evaluation read is copied, by an op on the tape whose result is
 // a source: then the planner knows of the copy.
 void Recorder::look_at_statistics(Draft& draft, const torch::jit::Stack& stack) {
@@ -356,8 +356,8 @@ void Recorder::look_at_statistics(Draft& draft, const torch::jit::Stack& stack) 
   }
 }
 
-// Nothing is made again from memory that may be gone. Of weights in such memory autograd saves
-// most, which then lasts; what it does not save are biases, which are small.
+// Nothing is made again from memory that may be gone. Autograd saves most weights in such memory,
+// which then lasts; those that it does not save are biases, which are small.
 void Recorder::copy_lent_parameters(Draft& draft, const torch::jit::Stack& stack) {
   if (copies_) return;
   const std::size_t first = stack.size() - draft.traits.writes.size();
@@ -436,17 +436,18 @@ bool Recorder::is_external(const at::Tensor& tensor) const {
 // whether the region changes them.
 std::shared_ptr<const DispatchState> Recorder::dispatch_state() {
   const bool is_known = plan_.has_one_mode && dispatch_state_ != nullptr;
-  const DispatchState present(is_known ? dispatch_state_->mode() : NumericMode::present());
-  if (dispatch_state_ == nullptr || *dispatch_state_ != present) {
-    dispatch_state_ = std::make_shared<const DispatchState>(present);
+  const DispatchState now(is_known ? dispatch_state_->mode() : NumericMode::current());
+  if (dispatch_state_ == nullptr || *dispatch_state_ != now) {
+    dispatch_state_ = std::make_shared<const DispatchState>(now);
   }
   return dispatch_state_;
 }
 
-/// Where one mode was taken for granted and is another now, no op is known to have run in either.
+/// If one mode was taken for granted and the mode is another now, it is unknown which op ran in
+/// which.
 void Recorder::check_mode() {
   if (!plan_.has_one_mode || dispatch_state_ == nullptr) return;
-  if (dispatch_state_->mode() != NumericMode::present()) tape_->lose_mode();
+  if (dispatch_state_->mode() != NumericMode::current()) tape_->lose_mode();
 }
 
 // Runs before the op, so that a step that leaves its plan does so before it drops by it.
@@ -475,7 +476,7 @@ void Recorder::leave_plan(std::size_t call) {
   }
 }
 
-// Of calls that are not recorded, as their results may take a gradient to its leaf too.
+// For calls that are not recorded: their results may take a gradient to its leaf too.
 void Recorder::mix_gradients(c10::ArrayRef<c10::IValue> arguments) {
   for (const c10::IValue& argument : arguments) {
     if (!argument.isTensor() || !argument.toTensor().requires_grad()) continue;
@@ -500,7 +501,7 @@ void Recorder::prepare_writes(Draft& draft) {
     const bool adds_rubbish = draft.traits.resizes && !is_rubbish(value);
     if (adds_rubbish || (goes_on && !makes_rubbish && !value.snapshot)) draft.op.replayable = false;
   }
-  // Counted after the snapshots: a write needs none on its own account.
+  // Counted after the snapshots: the write itself needs none.
   for (const Read& read : draft.op.reads) {
     if (!read.scratch) writer_.count_read(read);
   }
@@ -509,16 +510,16 @@ void Recorder::prepare_writes(Draft& draft) {
 void Recorder::call(Draft& draft, torch::jit::Stack* stack) {
   Op& op = draft.op;
   const auto& device = draft.device;
-  if (device && !device->is_cpu()) op.stream = present_stream_of(*device);
+  if (device && !device->is_cpu()) op.stream = current_stream_of(*device);
   std::unique_lock<std::recursive_mutex> turn;
   if (draft.traits.seeded && is_capturing()) {
     op.replayable = false;
   } else if (draft.traits.seeded) {
-    turn = turn_to_draw();
+    turn = turn_to_draw();  // Note [ Drawing by turns ]
     op.rng = rng_state_of(op, device.value_or(c10::kCPU));
     if (!op.rng) op.replayable = false;
   }
-  AlgorithmWatch watch;
+  AlgorithmWatch watch;  // Note [ Algorithms that change for lack of memory ]
   const UntaggedDraws draws(draft.traits, op, device);
   op.handle.redispatchBoxed(op.keys, stack);
   if (draws.may_have_happened()) op.replayable = false;

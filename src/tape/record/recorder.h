@@ -65,15 +65,15 @@ class Recorder {
   void record(const c10::OperatorHandle& op, c10::DispatchKeySet keys, torch::jit::Stack* stack);
   /// Called by autograd for every plain tensor it saves in the region.
   ValueId save(const at::Tensor& tensor);
-  /// Notes where one NumericMode was taken for granted and is another now. To be called before a
-  /// replay while the region runs.
+  /// Notes whether the NumericMode that was assumed has changed. Call it before a replay while the
+  /// region runs.
   void check_mode();
   /// Notes that `tensor` is about to be written where the recorder does not see it.
   void note_write(const at::Tensor& tensor);
 
   /// Called before each op that is not a mere view; the region closes windows from here.
   std::function<void()> before_op;
-  /// Records nothing from when this is true, which other threads may make it; may be null.
+  /// Once this is true nothing more is recorded; another thread may set it. May be null.
   const std::atomic<bool>* is_left = nullptr;
 
  private:
@@ -122,7 +122,7 @@ class Recorder {
   bool takes_apart_ = false;
   bool keeps_saved_ = false;
   bool copies_ = false;       // an argument of a call that it is about to record
-  bool mixes_plans_ = false;  // it began by another plan than it goes on by
+  bool mixes_plans_ = false;  // it began by one plan and goes on by another
   std::int32_t stage_ = 0;
   OpId window_first_op_ = 0;
   ValueId window_first_value_ = 0;

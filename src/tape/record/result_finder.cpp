@@ -47,7 +47,7 @@ void ResultFinder::find_returned(Draft& draft, const torch::jit::Stack& stack) {
     });
   }
   if (!draft.returns_more) return;
-  // What is more than memory may hold on to what the call was given.
+  // A result that is more than memory may hold on to the call's arguments.
   draft.op.replayable = false;
   for (const Read& read : draft.op.reads) tape_.make_source(read.value);
 }
@@ -79,7 +79,7 @@ void ResultFinder::find_result(Draft& draft, const at::Tensor& tensor, std::int1
 }
 
 /// Notes what a result contains that the program may write by hand; see
-/// Note [ Writes that nobody saw ].
+/// Note [ Unseen writes ].
 void ResultFinder::print_result(const Draft& draft, ValueId value, const Geometry& geometry) {
   if (!draft.op.replayable) {
     tape_.make_source(value);

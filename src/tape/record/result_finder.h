@@ -11,7 +11,7 @@
 
 namespace gradrecomp::tape {
 
-/// Content that nobody has written: more or less of it is all the same.
+/// Whether its content was never written, so that its size does not matter.
 [[nodiscard]] bool is_rubbish(const Value& value);
 
 /// Notes in drafts what their calls have made, and puts those values on the tape.

@@ -182,7 +182,8 @@ std::optional<Part> take_unpacking(Op& call, c10::ArrayRef<c10::IValue> returns,
 
 std::optional<Part> take_part(Op& call, c10::ArrayRef<c10::IValue> returns, TapeWriter& writer) {
   if (!writes_nothing(call)) return std::nullopt;
-  // What cannot be made again can be held packed, as what is drawn for a graph that is captured.
+  // A result that cannot be made again can be held packed, such as a mask drawn for a captured
+  // graph.
   if (!call.replayable) return take_unpacking(call, returns, writer);
   if (auto part = take_application(call, returns, writer)) return part;
   return take_unpacking(call, returns, writer);

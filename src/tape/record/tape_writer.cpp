@@ -50,7 +50,7 @@ ValueId TapeWriter::add_value(const at::Tensor& tensor, OpId producer) {
 }
 
 // torch::zeros() and the like pass what at::zeros() made to make_variable(), which goes on with
-// another tensor and another counter if somebody shares this one. So we look when it is read.
+// another tensor and another counter if this one is shared. So we look when it is read.
 ValueId TapeWriter::add_factory_value(const at::Tensor& tensor, OpId producer) {
   return add(tensor.storage(), producer);
 }
@@ -90,7 +90,7 @@ ValueId TapeWriter::add(const c10::Storage& storage, OpId producer) {
 ValueId TapeWriter::add_constant(const at::Tensor& number) {
   const std::size_t size = number.storage().nbytes();
   void* copy = std::malloc(size);
-  TORCH_CHECK(copy != nullptr, "TapeWriter::add_constant: out of memory for ", size, " bytes.");
+  TORCH_CHECK(copy != nullptr, "GradRecomp: out of memory for ", size, " bytes.");
   std::memcpy(copy, number.storage().data(), size);
   const auto id = static_cast<ValueId>(values().size());
   Value& value = values().emplace_back();
@@ -104,8 +104,8 @@ ValueId TapeWriter::add_constant(const at::Tensor& number) {
 
 void TapeWriter::count_read(const Read& read) {
   Value& value = values()[read.value];
-  // What is read of an empty-like op's result, before any recorded write, is what a raw kernel put
-  // there: it cannot be made again.
+  // A read of an empty-like op's result before any recorded write reads what a raw kernel put
+  // there, which cannot be made again.
   if (value.uninitialized && !read.written && !value.must_keep) {
     tape_.make_source(read.value);
     tape_.print(read.value, read.geometry, Guard::sampled);
@@ -118,7 +118,8 @@ void TapeWriter::print_source(ValueId id, const Geometry& geometry) {
   const bool matters = value.hold == Hold::source && !value.has_print;
   if (tape_.guard() == Guard::off || !matters || tape_.may_vanish(id)) return;
   if (tape_.abandoned(id)) return;  // a number of our own
-  // Autograd may be told of a recorded write later: only a whole print says that it was no other.
+  // Autograd may be told of a recorded write later: only a whole print tells that write from
+  // another.
   tape_.print(id, geometry, value.producer >= 0 ? Guard::whole : tape_.guard());
 }
 
@@ -136,7 +137,7 @@ bool TapeWriter::is_unknown(ValueId id) const {
 bool TapeWriter::was_written_unseen(ValueId id, const at::Tensor* part, bool bumped) {
   const Value& value = values()[id];
   const bool has_grown = has_new_version(id, bumped);
-  if (value.uninitialized && !value.must_keep) return false;  // nobody has relied on it yet
+  if (value.uninitialized && !value.must_keep) return false;  // nothing relies on it yet
   if (!value.has_print) return has_grown;
   if (has_grown) return !tape_.is_as_printed(id);
   const auto storage = tape_.live_storage(id);
@@ -213,7 +214,7 @@ void TapeWriter::keep_as_planned(ValueId id) {
   try {
     value.host = std::make_shared<HostCopy>(value.storage, tape_.home_of(id));
   } catch (const std::exception&) {
-    tape_.counts().unplanned_bytes += value.bytes;  // it stays, for want of memory on the host
+    tape_.counts().unplanned_bytes += value.bytes;  // it stays: the host has no memory
   }
 }
 

@@ -30,19 +30,19 @@ class TapeWriter {
   ValueId add_version(ValueId old, c10::Storage storage, OpId producer, bool bumps);
   /// Marks `value` as made by an empty-like op.
   void set_uninitialized(ValueId value) { values()[value].uninitialized = true; }
-  /// Notes that its memory is somebody else's, too. Nothing is made again from it.
+  /// Notes that its memory has another owner, too. Nothing is made again from it.
   void set_borrowed(ValueId value) { values()[value].borrowed = true; }
   OpId add_op(Op op);
   /// What autograd saves.
   ValueId add_handle(const at::Tensor& tensor);
 
-  // --- writes that nobody saw ---
+  // --- unseen writes ---
 
   /// Notes that `alias` shows `value` too, with a version counter of its own.
   void watch(ValueId value, const at::Tensor& alias);
   /// Notes what a source contains now, unless that is known or does not matter.
   void print_source(ValueId value, const Geometry& geometry);
-  /// Whether nobody knows what `value` contains, though the guard could.
+  /// Whether the content of `value` is unknown, though the guard could know it.
   [[nodiscard]] bool is_unknown(ValueId value) const;
   /// Whether what `part` shows of `value`, or any of it if null, has been written unseen since the
   /// last look.
@@ -51,7 +51,7 @@ class TapeWriter {
   /// Notes that the version counter of `value` is about to grow, or has.
   void expect_bump(ValueId value) { ++values()[value].num_due_bumps; }
   /// Whether an op made it that keeps hold of its memory, so that it may be written at any time,
-  /// whoever reads it later.
+  /// whatever reads it later.
   [[nodiscard]] bool is_kept_by_its_maker(ValueId value) const;
 
   // --- what is held on to ---

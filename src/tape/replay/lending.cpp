@@ -4,8 +4,8 @@
 
 namespace gradrecomp::tape {
 
-// Another stream has waited for a replay only if it asked for it; and it is freed at home, whoever
-// has read it elsewhere.
+// Another stream has waited for a replay only if it asked for it; and it is freed at home, wherever
+// else it has been read.
 void lend(const Tape& tape, ValueId id, const c10::Storage& storage, const c10::Stream& reader) {
   const auto maker = tape.stream_of_maker(id);
   const bool waits = maker && *maker != reader && made_again(tape.values()[id].hold);

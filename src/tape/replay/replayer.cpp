@@ -43,7 +43,7 @@ void Replayer::part_with_lent(ValueId id) {
     const StreamScope stream(tape_.stream_of_maker(id));
     value.storage = clone(value.storage);
   } catch (const std::exception&) {
-    return tape_.lose(id);  // for want of memory: destructors call this, which must not throw
+    return tape_.lose(id);  // no memory: destructors call this, which must not throw
   }
   value.snapshot = true;
   tape_.counts().unplanned_bytes += value.bytes;
@@ -90,7 +90,7 @@ c10::Storage Replayer::materialize(ValueId handle) {
   bring_back_at(id);
   auto storage = find_or_replay(id);
   if (const auto maker = tape_.stream_of_maker(id)) {
-    lend(tape_, id, storage, present_stream_of(maker->device()));
+    lend(tape_, id, storage, current_stream_of(maker->device()));
   }
   if (!tape_.is_sealed()) tape_.know_copy(id, storage);
   return storage;

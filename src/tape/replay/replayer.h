@@ -18,7 +18,7 @@ class Replayer {
   /// Throws: c10::Error if a value it needs was modified after the forward pass, with the knowledge
   ///         of its version counter or without, or is gone, naming the op.
   c10::Storage materialize(ValueId value);
-  /// Holds what backward was given as long as somebody else does, as autograd holds what it saved.
+  /// Holds what backward was given as long as something else does, as autograd holds what it saved.
   /// Else a leaf would take it for its gradient and add to it in place.
   void hold_while_used(const at::Tensor& unpacked);
   void release_handle(ValueId value);

@@ -43,7 +43,7 @@ bool shows_pinned_memory(const c10::IValue& returned) {
 // A program that has a device copy to the host waits for that in its own way before it reads the
 // copy, which no recorded op shows.
 void wait_for_host_copies(const Op& op, const torch::jit::Stack& returned) {
-  if (is_capturing()) return;  // when nobody may wait
+  if (is_capturing()) return;  // when waiting is not allowed
   const BelowRecording below;
   if (std::ranges::any_of(returned, shows_pinned_memory)) op.stream->synchronize();
 }
@@ -72,7 +72,7 @@ c10::Storage Sweep::run(ValueId target) {
   tape_.counts().replay_seconds += stopwatch.seconds();
   const Value& value = tape_.values()[target];
   c10::Storage made = value.hold == Hold::none ? value.temporary : value.storage;
-  TORCH_CHECK(made, "Sweep::run: a replay did not make its value. GradRecomp bug, please report.");
+  TORCH_CHECK(made, "GradRecomp: a replay did not make its value. GradRecomp bug, please report.");
   return made;
 }
 
@@ -115,7 +115,7 @@ void Sweep::visit(ValueId id, std::vector<ValueId>& pending) {
   pending.push_back(id);
 }
 
-// What the program still holds of a dropped or offloaded value may have been written unseen.
+// The program may still hold a dropped or offloaded value, and have written to it unseen.
 void Sweep::look_for_stale(ValueId id) {
   Value& value = tape_.values()[id];
   const bool has_another = value.hold == Hold::none || value.hold == Hold::offloaded;
@@ -149,26 +149,26 @@ void Sweep::check_content(const Read& read, const Op& reader) {
   const Value& value = tape_.values()[read.value];
   const bool shared = value.hold == Hold::source || value.hold == Hold::kept;
   if (!value.has_print || !shared || value.snapshot || tape_.guard() == Guard::off) return;
-  // What is written goes on with all that it contains.
+  // A written value keeps all of its content that the write does not reach.
   const bool reads_whole = read.written || traits_of(reader.handle).reads_beyond;
   const bool fits = reads_whole ? tape_.contents().fits_in_sweep(read.value, value.storage, number_)
                                 : tape_.contents().fits_in_sweep(read.value, value.storage,
                                                                  read.geometry, number_);
   TORCH_CHECK(
       fits, "GradRecomp: an input of ", reader.handle.schema().name(), " of ", value.bytes,
-      " bytes was written to since the forward pass, without a word to its version counter (by a "
-      "raw pointer, x.data(), or a refilled buffer), but a replay needs what it was. Write to it "
+      " bytes was overwritten after the forward pass without its version counter growing (by a raw "
+      "pointer, x.data(), or a refilled buffer), but a replay needs its old content. Write to it "
       "after backward, give the region a clone of it, or keep what ",
       reader.handle.schema().name(), " makes by Options::selection.");
 }
 
 void Sweep::check_mode() const {
-  TORCH_CHECK(!tape_.mode_is_lost(),
-              "GradRecomp: what LibTorch lets a program choose about the bits of kernels (float32 "
-              "precision, deterministic algorithms, threads, cuDNN, oneDNN, ...) was changed "
-              "inside the region, which it was not in the step that was profiled, and a replay "
-              "needs to know which op ran how. Change it outside, or skip this step: from the "
-              "next on, the region looks at each op.");
+  TORCH_CHECK(
+      !tape_.mode_is_lost(),
+      "GradRecomp: a setting that changes kernels' results (float32 precision, deterministic "
+      "algorithms, threads, cuDNN, oneDNN, ...) was changed inside the region, but not in "
+      "the profiled step, so a replay cannot know under which setting an op ran. Change "
+      "it outside, or skip this step: from the next one on, the region checks each op.");
 }
 
 // Only what was written, freed or lent unseen can be missing here.
@@ -176,16 +176,17 @@ void Sweep::refuse(ValueId id) const {
   const Value& value = tape_.values()[id];
   const std::string maker =
       value.producer < 0 ? "" : ", made by " + tape_.ops()[value.producer].handle.schema().name();
-  TORCH_CHECK(false, "GradRecomp: a replay needs ", value.bytes, " bytes", maker,
-              ", but they were written to past the dispatcher, or their memory was given back, "
-              "after an op had read them. Call gradrecomp::note_write() before such a write, or "
-              "use a plan instead of checkpoint(): the first step of a region finds such writes.");
+  TORCH_CHECK(
+      false, "GradRecomp: a replay needs ", value.bytes, " bytes", maker,
+      ", but they were overwritten without the dispatcher's knowledge, or their memory was "
+      "freed, after an op had read them. Call gradrecomp::note_write() before such a write, or "
+      "use a plan instead of checkpoint(): the first step of a region finds such writes.");
 }
 
 /// Replays an op and those after it that join. Returns their number.
 std::size_t Sweep::execute(std::size_t position) {
   const OpId id = ops_[position];
-  const NumericScope mode(tape_.ops()[id].dispatch_state->mode(), present_mode_);
+  const NumericScope mode(tape_.ops()[id].dispatch_state->mode(), current_mode_);
   const int num_joined = count_joined(position);
   const bool has_kernel = tape_.ops()[id].has_kernel();
   c10::Storage made;
@@ -301,16 +302,16 @@ void Sweep::run_call(Op& op, Stack& stack) {
   const StreamScope stream(op.stream);
   std::optional<RngRestore> rng;
   if (op.rng) rng.emplace(*op.rng);
-  AlgorithmWatch watch;
+  AlgorithmWatch watch;  // Note [ Algorithms that change for lack of memory ]
   const Stack alive = gives_references(op.handle.schema()) ? stack : Stack();
   op.handle.redispatchBoxed(op.keys, &stack);
   if (!op.stream) return;  // the CPU's algorithms do not hang on workspaces
   wait_for_host_copies(op, stack);
   if (traits_of(op.handle).fickle != Fickle::by_algorithm || !watch.has_changed()) return;
   TORCH_CHECK_WITH(OutOfMemoryError, false, "GradRecomp: ", op.handle.schema().name(),
-                   " found no memory for its workspace in a replay, so it may have gone on with "
-                   "another algorithm and other bits than in the forward pass. Ask for a lower "
-                   "peak, or skip this step: from the next on, such ops are verified anew.");
+                   " found no memory for its workspace in a replay, so it may have switched to "
+                   "another algorithm with different bits from the forward pass's. Ask for a lower "
+                   "peak, or skip this step: from the next one on, such ops are verified anew.");
 }
 
 Sweep::Stack Sweep::rebuild_arguments(Op& op) {
@@ -360,9 +361,8 @@ c10::Storage Sweep::input_storage(const Op& op, const Read& read) {
 
 c10::Storage Sweep::input_from_tape(const Op& op, const Read& read) {
   const auto bytes = tape_.values()[read.value].bytes;
-  TORCH_CHECK(!read.blind, "Sweep::input_from_tape: a replay of ", op.handle.schema().name(),
-              " reads ", bytes,
-              " bytes of which nobody knows what they contained. GradRecomp bug, please report.");
+  TORCH_CHECK(!read.blind, "GradRecomp: a replay of ", op.handle.schema().name(), " reads ", bytes,
+              " bytes whose content is unknown. GradRecomp bug, please report.");
   if (!read.scratch) {  // else any content will do
     check_unmodified(read.value, op);
     check_content(read, op);
@@ -408,8 +408,8 @@ void Sweep::settle(const Op& op, const Stack& returns) {
   }
 }
 
-/// What replays write onto must be theirs alone. Of `tensor` itself, the stack `returned` and
-/// the caller are owners.
+/// Replays may only write to memory that they alone own. The owners of `tensor` itself are the
+/// stack `returned` and the caller.
 c10::Storage Sweep::own_storage(const Op& op, const at::Tensor& tensor, const Stack& returned) {
   c10::Storage storage = tensor.storage();
   const bool may_be_kept = traits_of(op.handle).foreign && !op.packed_form;
@@ -431,7 +431,7 @@ at::Tensor Sweep::packed(const Op& op, const at::Tensor& output) {
 void Sweep::settle_value(const Op& op, std::size_t position, c10::Storage storage) {
   const ValueId id = op.results[position].value;
   TORCH_CHECK(static_cast<std::int64_t>(storage.nbytes()) == tape_.values()[id].bytes,
-              "Sweep::settle_value: ", op.handle.schema().name(), " made ", storage.nbytes(),
+              "GradRecomp: a replay of ", op.handle.schema().name(), " made ", storage.nbytes(),
               " bytes, but must make ", tape_.values()[id].bytes,
               " as in the forward pass. Keep its outputs or report a GradRecomp bug.");
   keep_result(id, std::move(storage));

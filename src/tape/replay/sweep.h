@@ -10,8 +10,8 @@ namespace gradrecomp::tape {
 
 /// One replay sweep: runs the fewest recorded ops that make a value again, in recorded order.
 ///
-/// What it caches is every value with handles, or what the plan says for its target.
-/// The rules here are the ones plan/simulate.cpp mimics; change both or neither.
+/// It caches every value with handles, or what the plan lists for its target. The rules here are
+/// the ones plan/simulator/execution.cpp mimics; change both or neither.
 class Sweep {
  public:
   explicit Sweep(Tape& tape);
@@ -38,7 +38,7 @@ class Sweep {
   static at::Tensor run_substitute(const Op& op, const std::vector<at::Tensor>& tensors,
                                    int formula, const Followers& followers);
   at::Tensor substitute(OpId id, int formula, const Followers& followers);
-  /// What so many ops after `id` do in one pass with its substitute.
+  /// The steps of the `num_joined` ops after `id`, done in one pass with its substitute.
   [[nodiscard]] Followers followers_of(OpId id, int num_joined);
   /// The pass of `count` ops from `first` on, `step` being that of the first.
   [[nodiscard]] PointwisePass pass_of(OpId first, int count, const PointwiseStep& step);
@@ -53,7 +53,7 @@ class Sweep {
 
   Tape& tape_;
   std::vector<OpId> ops_;
-  const NumericMode present_mode_ = NumericMode::present();
+  const NumericMode current_mode_ = NumericMode::current();
   std::vector<ValueId> visited_;
   std::vector<std::pair<ValueId, c10::Storage>> written_;  // storages the current op writes
 

@@ -43,8 +43,8 @@ bool same_bits_shown(const c10::Storage& original, const at::Tensor& again) {
   return same_bits(packed(Geometry(again).over(original)), packed(again));
 }
 
-/// What backward gets and does not read whole: seeds that attention without dropout leaves unset,
-/// workspaces with gaps. That it differs is nobody's fault.
+/// Results that backward receives but does not read whole: seeds that attention without dropout
+/// leaves unset, workspaces with gaps. Differences in them do not matter.
 bool is_scratch(const Op& op, const Value& value) {
   constexpr std::int64_t kMostSeedBytes = 64;
   static const std::unordered_set<std::string_view> with_workspaces = {
@@ -118,7 +118,8 @@ std::vector<ReplayTimes> Verification::run(OpId first, OpId last) {
   return times;
 }
 
-// What ops from `first` on read, though it was made before them and one of them wrote over it.
+// The values that ops from `first` on read, but that were made before them and overwritten by one
+// of them.
 std::vector<ValueId> Verification::overwritten_inputs(OpId first, OpId last) const {
   std::vector<ValueId> overwritten;
   for (OpId id = first; id < last; ++id) {
@@ -162,7 +163,7 @@ bool Verification::can_run(const Op& op) const {
 
 ReplayTimes Verification::verify_op(OpId id, OpId last) {
   Op& op = tape_.ops()[id];
-  const NumericScope mode(op.dispatch_state->mode(), present_mode_);
+  const NumericScope mode(op.dispatch_state->mode(), current_mode_);
   double seconds = 0;
   if (!can_run(op)) {
     give_up(op);
@@ -195,15 +196,16 @@ double Verification::replay(OpId id, Stack& stack) {
   call(op, stack);
   const double seconds = stopwatch.seconds();
   const bool is_short = op.stream && seconds < kShortSeconds;
-  // What it wrote in place, it cannot read once more.
+  // It cannot read again what it has overwritten.
   const bool writes =
       std::ranges::any_of(op.reads, [](const Read& read) { return read.written || read.scratch; });
-  return is_short && !writes ? std::min(seconds, seconds_behind_work(op)) : seconds;
+  return is_short && !writes ? std::min(seconds, seconds_after_work(op)) : seconds;
 }
 
-/// Of a call that a device gets while it is busy, as it does in backward. Alone, a short one takes
-/// as long as it takes to reach the device, and the first of its kind until its code is there.
-double Verification::seconds_behind_work(Op& op) {
+/// The seconds of a call that a device gets while it is busy, as in backward. Alone, a short one
+/// takes as long as it takes to reach the device, and the first of its kind until its code is
+/// there.
+double Verification::seconds_after_work(Op& op) {
   Stack ahead;
   call(op, ahead);
   Stopwatch stopwatch(op.stream);
@@ -359,8 +361,8 @@ void Verification::verify_step(OpId id) {
   }
 }
 
-// What a pointwise op makes of one element does not depend on shapes. Its scalar may be another one
-// in the next step, and not one that 16 bits hold, as this may be.
+// A pointwise op's result for one element does not depend on shapes. Its scalar may change in the
+// next step, to one that 16 bits cannot hold, though they may hold this one.
 bool Verification::step_fits_pattern(Op& op, PointwiseStep step, int formula) {
   const Read& input = op.reads[step.input];
   const auto type = input.geometry.scalar_type();
@@ -462,9 +464,10 @@ void Verification::look_at(const Op& op, ValueId id, const c10::Storage& again,
   constexpr int kDepth = 4;
   const std::string suspects = suspects_of(op, kDepth);
   if (!first_mention(suspects)) return;
-  TORCH_WARN("GradRecomp keeps an output of ", op.handle.schema().name(), " (", value.bytes,
-             " bytes): replaying ", suspects, " gave other bits than the forward pass. An op of ",
-             "these is nondeterministic, or something outside the dispatcher wrote to its output.");
+  TORCH_WARN(
+      "GradRecomp keeps an output of ", op.handle.schema().name(), " (", value.bytes,
+      " bytes): replaying ", suspects, " gave different bits from the forward pass. One of ",
+      "these ops is nondeterministic, or something outside the dispatcher wrote to its output.");
 }
 
 // The op itself and, where its inputs had died and so could not be compared, the ops before them.

@@ -17,7 +17,7 @@ class Verification final : private Sweep {
  public:
   Verification(Tape& tape, bool finds_kernels) : Sweep(tape), finds_kernels_(finds_kernels) {}
 
-  /// Of the ops [first, last).
+  /// Verifies the ops [first, last) and returns their times.
   std::vector<ReplayTimes> run(OpId first, OpId last);
 
  private:
@@ -39,7 +39,7 @@ class Verification final : private Sweep {
   [[nodiscard]] bool can_run(const Op& op) const;
   ReplayTimes verify_op(OpId id, OpId last);
   double replay(OpId id, Stack& stack);
-  double seconds_behind_work(Op& op);
+  double seconds_after_work(Op& op);
   void try_kernels(OpId id, OpId last, const Stack& stack, double& seconds);
   void forget_kernels(OpId id);
   void find_kernels(OpId id, OpId last, const Stack& stack, double& seconds);

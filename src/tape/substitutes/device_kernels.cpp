@@ -7,12 +7,12 @@ namespace gradrecomp::tape {
 
 const kernels::Table& kernels_of(const at::Tensor& tensor) {
   const kernels::Table* table = kernels::table(tensor.device().type());
-  TORCH_CHECK(table != nullptr, "kernels_of: ", tensor.device(), " has no kernels, but must have. ",
-              "GradRecomp bug, please report.");
+  TORCH_CHECK(table != nullptr, "GradRecomp: ", tensor.device(),
+              " has no kernels, but must have some. ", "GradRecomp bug, please report.");
   return *table;
 }
 
-kernels::Stream present_stream(const at::Tensor& tensor) {
+kernels::Stream current_stream(const at::Tensor& tensor) {
   if (tensor.is_cpu()) return nullptr;
   const c10::impl::VirtualGuardImpl impl(tensor.device().type());
   return impl.getStream(tensor.device()).native_handle();

@@ -10,6 +10,6 @@ namespace gradrecomp::tape {
 const kernels::Table& kernels_of(const at::Tensor& tensor);
 
 /// The stream that work on `tensor` goes to now.
-kernels::Stream present_stream(const at::Tensor& tensor);
+kernels::Stream current_stream(const at::Tensor& tensor);
 
 }  // namespace gradrecomp::tape

@@ -111,7 +111,7 @@ at::Tensor BatchNormSubstitute::run(const Op& op, const std::vector<at::Tensor>&
       is_channels_last(y) ? kernels::Layout::channels_last : kernels::Layout::channels_first;
   norm.residual = data(followers.residual);
   norm.relu = followers.relu;
-  kernels_of(y).batch_norm_apply(norm, present_stream(y));
+  kernels_of(y).batch_norm_apply(norm, current_stream(y));
   return y;
 }
 
@@ -131,7 +131,7 @@ at::Tensor LayerNormSubstitute::run(const Op& op, const std::vector<at::Tensor>&
   norm.rstd = data(from.inverse_deviation);
   norm.num_rows = from.mean.numel();
   norm.num_columns = y.numel() / norm.num_rows;
-  kernels_of(y).layer_norm_apply(norm, present_stream(y));
+  kernels_of(y).layer_norm_apply(norm, current_stream(y));
   return y;
 }
 

@@ -27,7 +27,7 @@ class PackedIndices final : public PackedForm {
     kernels_of(output).pack_indices({.pooling = pooling_,
                                      .indices = output.const_data_ptr<std::int64_t>(),
                                      .offsets = offsets.mutable_data_ptr<std::uint8_t>()},
-                                    present_stream(output));
+                                    current_stream(output));
     return offsets;
   }
 
@@ -38,7 +38,7 @@ class PackedIndices final : public PackedForm {
     kernels_of(offsets).unpack_indices({.pooling = pooling_,
                                         .offsets = offsets.const_data_ptr<std::uint8_t>(),
                                         .indices = indices.mutable_data_ptr<std::int64_t>()},
-                                       present_stream(offsets));
+                                       current_stream(offsets));
     return indices;
   }
 
@@ -56,7 +56,7 @@ class PackedMask final : public PackedForm {
     at::Tensor bits = empty_bytes(kernels::packed_mask_bytes(count_), output);
     kernels_of(output).pack_mask(
         {.num_elements = count_, .mask = output.const_data_ptr(), .bits = bits.mutable_data_ptr()},
-        present_stream(output));
+        current_stream(output));
     return bits;
   }
 
@@ -67,7 +67,7 @@ class PackedMask final : public PackedForm {
         at::empty_strided(shape_.sizes(), shape_.strides(), bits.options().dtype(at::kBool));
     kernels_of(bits).unpack_mask(
         {.num_elements = count_, .bits = bits.const_data_ptr(), .mask = mask.mutable_data_ptr()},
-        present_stream(bits));
+        current_stream(bits));
     return mask;
   }
 

@@ -15,18 +15,18 @@ class PackedForm : public Substitute {
   /// The packed form of an output with the bits of the call's.
   [[nodiscard]] virtual at::Tensor pack(const at::Tensor& output) const = 0;
 
-  /// There is no other formula, and no call that would do.
+  /// There is only this one formula, and no call that would do.
   [[nodiscard]] int num_formulas() const override { return 1; }
 };
 
-/// Of the indices of a max_pool2d_with_indices call, the positions inside its windows in a byte
-/// each. Null if they do not fit, or no kernel packs them on that device.
+/// Packs the indices of a max_pool2d_with_indices call: their positions inside its windows, in a
+/// byte each. Null if they do not fit, or no kernel packs them on that device.
 ///
 /// `input` is what the call has pooled, as far as its sizes go.
 std::shared_ptr<const PackedForm> packed_indices(const Op& call, c10::IntArrayRef input_sizes,
                                                  const at::Tensor& indices);
 
-/// Of a mask of bools, a bit for each. Null where no kernel packs it.
+/// Packs a mask of bools, in a bit each. Null where no kernel packs it.
 std::shared_ptr<const PackedForm> packed_mask(const at::Tensor& mask);
 
 }  // namespace gradrecomp::tape

@@ -44,7 +44,7 @@ void PointwisePass::run(const c10::Storage& x, const c10::Storage& y) const {
     chain.x = first == 0 ? x.data() : y.data();
     chain.y = y.mutable_data();
     chain.steps = steps.subspan(first, std::min(kernels::kMaxSteps, steps.size() - first));
-    kernels_of(bytes).apply_chain(chain, present_stream(bytes));
+    kernels_of(bytes).apply_chain(chain, current_stream(bytes));
   }
 }
 

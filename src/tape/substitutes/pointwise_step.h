@@ -18,8 +18,9 @@ struct PointwiseStep {
   double scalar = 0;          ///< of a scalar step that reads none
 };
 
-/// `op` as a step on what its `input`-th read reads. Nothing if it is none, or if kernels do not
-/// take these tensors: all are to be dense and in one order, and the result is to be the only one.
+/// `op` as a step on what its `input`-th read reads. Nothing if it is not a step, or if kernels do
+/// not take these tensors: all are to be dense and in one order, and the result is to be the only
+/// one.
 std::optional<PointwiseStep> step_on(const Tape& tape, const Op& op, std::int32_t input);
 
 /// `op` as a step on what its first such read reads.
@@ -36,8 +37,8 @@ ReplayMethod still_valid(const ReplayMethod& verified, const Tape& tape, const O
 /// In how many ways LibTorch's kernels may round the step's scalar; 1 where there is nothing to it.
 int num_formulas(const PointwiseStep& step, kernels::Dtype dtype);
 
-/// What kernels take for the step on elements of `dtype`. `operand` is what it reads, if it does,
-/// and must outlive the result.
+/// The step in the form that kernels take, on elements of `dtype`. `operand` is what it reads, if
+/// it does, and must outlive the result.
 kernels::Step kernel_step(const PointwiseStep& step, const at::Tensor& operand,
                           kernels::Dtype dtype, int formula);
 

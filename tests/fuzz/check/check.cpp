@@ -65,11 +65,11 @@ Wrapping between_open_and_close(Region& region) {
   };
 }
 
-// What backward says instead of giving another gradient than plain.
+// What backward says instead of giving a gradient different from plain training's.
 bool is_refusal(const std::string& text) {
   static const std::vector<std::string> refusals = {
-      "GradRecomp needs it to rematerialize", "was written to since the forward pass",
-      "were written to past the dispatcher", "in the forward pass and has"};
+      "GradRecomp needs it to rematerialize", "was overwritten after the forward pass",
+      "were overwritten without the dispatcher's knowledge", "in the forward pass and has"};
   return std::ranges::any_of(refusals, [&](const std::string& refusal) {
     return text.find(refusal) != std::string::npos;
   });

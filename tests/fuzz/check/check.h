@@ -19,8 +19,8 @@ struct Finding {
 
 struct CheckResult {
   std::vector<Finding> findings;  ///< empty if the program came out the same in all ways
-  /// The program gives something else whenever memory that nobody has written holds something
-  /// else, plain as well. So there is nothing that it should give, and no finding.
+  /// The program gives something else whenever memory that was never written holds something else,
+  /// plain as well. So there is nothing that it should give, and no finding.
   bool reads_unwritten = false;
   bool plain_differs = false;  ///< from itself, when it runs again
 };

@@ -18,7 +18,7 @@ struct Operation {
 /// All operations that generate() draws from.
 const std::vector<Operation>& operations();
 
-/// What generate_hostile() draws from besides: what programs do that think of nobody else.
+/// What generate_hostile() draws from besides: what inconsiderate programs do.
 const std::vector<Operation>& hostile_operations();
 
 struct Step {

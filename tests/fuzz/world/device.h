@@ -33,7 +33,7 @@ class DeviceSchedule {
 };
 
 /// Makes one of two streams of the device the current one in its scope. It begins after what the
-/// present one has been given, which goes on after it. On the CPU it does nothing.
+/// current one has been given, which goes on after it. On the CPU it does nothing.
 class SideStream {
  public:
   explicit SideStream(std::int64_t which);

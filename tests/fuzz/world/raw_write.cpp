@@ -8,7 +8,7 @@ namespace gradrecomp::fuzzing {
 void raw_write(Dice& dice, const torch::Tensor& tensor) {
   if (tensor.numel() == 0 || tensor.scalar_type() != torch::kFloat) return;
   auto* const items = tensor.data_ptr<float>();
-  // What a tensor with gaps covers is no more than its number of items, if it is no expanded one.
+  // What a tensor with gaps covers is no more than its number of items, if it is not expanded.
   const std::int64_t count = tensor.is_non_overlapping_and_dense() ? tensor.numel() : 1;
   const std::int64_t first = dice.below(count);
   switch (dice.below(4)) {

@@ -24,7 +24,7 @@ const char* cudaGetErrorString(cudaError_t error);
 cudaError_t cudaGetLastError();
 cudaError_t cudaGetDeviceCount(int* count);
 
-/// Memory that ends, but for what alignment needs, where a page begins that nobody may touch.
+/// Memory that ends, but for what alignment needs, where an inaccessible page begins.
 cudaError_t cudaMalloc(void** memory, std::size_t num_bytes);
 /// Fails the test if something was written around the memory.
 cudaError_t cudaFree(void* memory);

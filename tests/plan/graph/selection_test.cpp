@@ -45,7 +45,7 @@ TEST(Selection, RejectsAContradictionAndAPatternWithoutAMatch) {
   expect_invalid([&] { select(graph, {.keep_stages = {"layer1"}, .drop_ops = {"*addmm"}}); },
                  "is both keep and drop, but must be one of the two");
   expect_invalid([&] { select(graph, {.keep_ops = {"aten::conv*"}}); },
-                 "pattern is \"aten::conv*\"");
+                 "Selection: keep_ops is \"aten::conv*\", but must be");
 }
 
 TEST(Selection, DecidesByLayerType) {
@@ -79,9 +79,9 @@ TEST(Selection, LayerTypeCoversTheBiasAndScaleButNotAResidual) {
 TEST(Selection, RejectsLayerTypesThatAreUnknownOrDoNotRun) {
   const Graph graph = testing::bert_graph(1, 1, 8);
   expect_invalid([&] { select(graph, {.drop_types = {"BatchNorm4d"}}); },
-                 "layer type is \"BatchNorm4d\", but must be one of Attention, AvgPool, BatchNorm");
+                 "drop_types is \"BatchNorm4d\", but must be one of Attention, AvgPool, BatchNorm");
   expect_invalid([&] { select(graph, {.drop_types = {"MaxPool2d"}}); },
-                 "layer type is \"MaxPool2d\", but must be one that the graph runs");
+                 "drop_types is \"MaxPool2d\", but must be one that the graph runs");
 }
 
 TEST(Selection, EveryLayerTypeIsKnownByItsOwnName) {

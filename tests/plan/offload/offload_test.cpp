@@ -91,7 +91,7 @@ TEST(Offloads, OfWhatCannotLeaveIsRefused) {
   expect_invalid(run({.value = 2, .leaves_after = 1}, keep_all(graph)), "that can be replayed");
 }
 
-// The planner's trick: values away count as memory that is no value, and all bytes stay the same.
+// The planner's trick: values away count as memory outside all values, and all bytes stay the same.
 TEST(Offloads, IsMemoryThatIsNoValueToTheByte) {
   std::mt19937 random(1);
   int num_offloads = 0;

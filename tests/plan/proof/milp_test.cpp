@@ -70,7 +70,8 @@ class Relaxation {
     }
   }
 
-  /// What nobody saved may go with the first release of all that its readers are replayed for.
+  /// A value that was not saved may go with the first release of all that its readers are replayed
+  /// for.
   void find_unsaved_releases() {
     for (auto op = graph_.ops.rbegin(); op != graph_.ops.rend(); ++op) {
       for (const Index v : op->outputs) {

@@ -276,7 +276,7 @@ TEST(Devices, ValidateNamesWhatIsOnNoDevice) {
   expect_fault([](Graph& g) { g.values[1].device = -1; }, "device of value 1 is -1");
   expect_fault([](Graph& g) { g.events.back().device = 7; }, "is 7, but must be an index of");
   expect_fault([](Graph& g) { g.events.front().device = 1; },
-               "device of event 0 is 1, but must be 0 as it is no outside memory");
+               "device of event 0 is 1, but must be 0 as it is not outside memory");
   expect_fault([](Graph& g) { g.devices = {"cpu"}; }, "num devices is 1, but must be 0 or");
   expect_fault([](Graph& g) { g.devices.clear(); }, "is 1, but must be 0, the only one");
 }

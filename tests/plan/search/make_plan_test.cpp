@@ -248,8 +248,9 @@ TEST(MakePlan, RejectsBudgetsThatMakeNoSense) {
   const auto expect = [&](const Request& request, const char* part) {
     expect_invalid([&] { make_plan(graph, request); }, part);
   };
-  expect({}, "num budgets is 0, but must be 1 where no policy is set");
-  expect({.max_overhead = 0.1, .max_peak_bytes = 5}, "num budgets is 2, but must be 1");
+  expect({}, "none of max_overhead, max_peak_bytes and policy is set");
+  expect({.max_overhead = 0.1, .max_peak_bytes = 5},
+         "max_overhead and max_peak_bytes are both set");
   expect({.max_overhead = -0.1}, "max_overhead is -0.1, but must be at least 0");
   expect({.max_overhead = std::nan("")}, "max_overhead is nan");
   expect({.max_peak_bytes = 0}, "max_peak_bytes is 0, but must be above 0");

@@ -84,7 +84,7 @@ TEST(Exactness, E21IndexingScatteringAndSorting) {
   });
 }
 
-// A boxed call returns them as references into a stack that is no more.
+// A boxed call returns them as references into a stack that is gone.
 TEST(Exactness, E21OutVariantsOfSeveralOutputs) {
   expect_exact([] {
     return function(

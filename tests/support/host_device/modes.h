@@ -6,9 +6,9 @@
 
 namespace gradrecomp::test {
 
-/// In its scope the devices do their work as late as somebody waits for it or, with another seed
-/// than 0, at moments that the seed chooses. Memory has pools per stream, and is poisoned when
-/// it is allocated. So what does not wait for what it needs, or frees too early, gets other bits.
+/// In its scope the devices do their work as late as something waits for it or, with another seed
+/// than 0, at moments that the seed chooses. Memory has pools per stream, and is poisoned when it
+/// is allocated. So what does not wait for what it needs, or frees too early, gets other bits.
 ///
 /// What work throws is thrown where the host next waits. The end waits for all work too, and ends
 /// the process if that throws.

@@ -232,7 +232,7 @@ class ReferenceExecutor {
     }
   }
 
-  /// Who takes over what the sweep of `target` has made, if anybody does.
+  /// Who takes over what the sweep of `target` has made, if anything does.
   [[nodiscard]] std::optional<Owner> cache_of(Index w, Index target) const {
     const auto listed = std::ranges::find(sweeps_, target, &plan::Sweep::target);
     const bool is_listed = listed != sweeps_.end();

@@ -89,7 +89,7 @@ TEST(Recorder, ExternalWrittenInPlaceIsSnapshotOnlyIfSomethingReadIt) {
   });
   std::int64_t num_snapshots = 0;
   for (const Value& value : tape->values()) num_snapshots += value.snapshot;
-  EXPECT_EQ(num_snapshots, 1) << "the buffer, but not the counter nobody read";
+  EXPECT_EQ(num_snapshots, 1) << "the buffer, but not the counter, which was not read";
 }
 
 TEST(Recorder, BatchNormDoesNotReadItsRunningStatisticsWhileTraining) {

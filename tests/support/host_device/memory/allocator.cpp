@@ -80,7 +80,8 @@ void Allocator::free(void* pointer) {
   if (pointer != nullptr) allocator().release(pointer);
 }
 
-// What is allocated counts until it is freed, what is requested until nobody uses it: as on CUDA.
+// What is allocated counts until it is freed, what is requested until it is no longer used: as on
+// CUDA.
 void Allocator::release(void* pointer) {
   const Lock lock(mutex());
   const auto entry = live_.find(pointer);

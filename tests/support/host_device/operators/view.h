@@ -38,7 +38,7 @@ class HostTensors {
   std::unordered_map<void*, c10::Storage> storages_;
 };
 
-/// Over the memory itself, which whoever uses them must keep alive.
+/// Over the memory itself, which their user must keep alive.
 HostTensors tensors_in_place();
 /// Over zeros in the place of all contents, to see what an operator would return.
 HostTensors tensors_of_zeros();

@@ -62,13 +62,13 @@ bool is_asynchronous();
 
 /// Streams of all devices. Call its functions under mutex().
 ///
-/// Work is done in the order of its stream; apart from that as late as somebody waits for it, or at
-/// moments that a seed chooses. What must not be seen until then is not there until then.
+/// Work is done in the order of its stream; apart from that as late as something waits for it, or
+/// at moments that a seed chooses. What must not be seen until then is not there until then.
 class Scheduler {
  public:
   static Scheduler& get();
 
-  /// From now on work is queued. Seed 0: nothing is done until somebody waits for it.
+  /// From now on work is queued. Seed 0: nothing is done until something waits for it.
   void begin(std::uint64_t seed);
   /// Does all that is queued; from now on work is done at once.
   void end();

@@ -8,7 +8,7 @@ namespace gradrecomp::test::host_device {
 /// throws.
 ///
 /// That thread has none of the caller's thread-local state: no recorder, no autograd or autocast,
-/// no graph task. So what a device does is no part of the step that made it, as on a GPU.
+/// no graph task. So what a device does is not part of the step that made it, as on a GPU.
 void run_on_processor(const std::function<void()>& work);
 
 }  // namespace gradrecomp::test::host_device
