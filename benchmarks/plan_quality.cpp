@@ -69,7 +69,8 @@ void print(const std::string& name, CostModel cost, const std::string& budget, c
   const double proven = percent(plan.proven_peak_bytes, plan.predicted_plain_peak_bytes);
   std::printf("| %-14s | %-12s | %7.3f | %7.3f | %7.3f | %7.3f | %s | %7.2f |\n", name.c_str(),
               (budget + (in_seconds ? " seconds" : " FLOPs")).c_str(), peak, proven, peak - proven,
-              100 * plan.predicted_overhead(cost), plan.feasible ? "yes" : " no", plan.planning_seconds);
+              100 * plan.predicted_overhead(cost), plan.feasible ? "yes" : " no",
+              plan.planning_seconds);
   std::fflush(stdout);
 }
 
