@@ -55,7 +55,7 @@ bool agree_so_far(const RecordingPlan& one, const RecordingPlan& other, const Ta
     const Value& value = tape.values()[id];
     if (value.num_reads == 0 && value.producer < 0) continue;  // the current op is the first
     const bool is_read_blindly = value.external && !one.guards(id) && other.guards(id);
-    if (is_read_blindly || one.verdict_on(id) != other.verdict_on(id)) return false;
+    if (is_read_blindly || one.retention_of(id) != other.retention_of(id)) return false;
   }
   return !one.offloads && !other.offloads;
 }
