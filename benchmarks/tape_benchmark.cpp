@@ -31,7 +31,7 @@ BENCHMARK(forward_plain);
 // Keeps everything, so that the difference to plain is the recording alone.
 void forward_recorded(benchmark::State& state) {
   const auto x = torch::randn({1}).requires_grad_();
-  const auto keep = std::make_shared<const std::vector<std::uint8_t>>(kOps + 1, 1);
+  const auto keep = std::make_shared<const tape::Retentions>(kOps + 1, tape::Retention::keep);
   for (auto _ : state) {
     auto tape = std::make_shared<tape::Tape>();
     at::Tensor y;
@@ -49,7 +49,7 @@ BENCHMARK(forward_recorded);
 // One sweep that makes the whole chain again, against the chain run below autograd.
 void replay(benchmark::State& state) {
   const auto x = torch::randn({1}).requires_grad_();
-  const auto nothing = std::make_shared<const std::vector<std::uint8_t>>();
+  const auto nothing = std::make_shared<const tape::Retentions>();
   for (auto _ : state) {
     state.PauseTiming();
     auto tape = std::make_shared<tape::Tape>();

@@ -193,9 +193,13 @@ TEST_F(PredictedMemory, M1EveryKeptSubsetOfAChainRetainsItsBytesAndReplaysTheRes
   for (int kept = 0; kept < 1 << (kChainLength - 1); ++kept) {
     auto x = torch::randn({kChainBytes / 4}).requires_grad_();
     // Value 0 is the input, value i the output of sine i; the last is not an input.
-    auto keep = std::make_shared<std::vector<std::uint8_t>>(kChainLength + 1, 0);
+    auto keep = std::make_shared<tape::Retentions>(kChainLength + 1, tape::Retention::drop);
     int num_kept = 0;
-    for (int i = 0; i + 1 < kChainLength; ++i) num_kept += (*keep)[i + 1] = (kept >> i) & 1;
+    for (int i = 0; i + 1 < kChainLength; ++i) {
+      if (((kept >> i) & 1) == 0) continue;
+      (*keep)[i + 1] = tape::Retention::keep;
+      ++num_kept;
+    }
     const MemoryMeter meter(c10::kCPU);
     auto tape = std::make_shared<tape::Tape>();
     at::Tensor y;

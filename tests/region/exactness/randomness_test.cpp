@@ -68,7 +68,7 @@ TEST(Exactness, E8RegionWithoutRandomOpsTouchesNoGenerator) {
 
 TEST(Exactness, E8RegionWithoutRandomOpsReadsNoGenerator) {
   auto tape = std::make_shared<tape::Tape>();
-  const auto nothing = std::make_shared<const std::vector<std::uint8_t>>();
+  const auto nothing = std::make_shared<const tape::Retentions>();
   const auto x = torch::ones({4, 4}).requires_grad_();
   at::Tensor y;
   {

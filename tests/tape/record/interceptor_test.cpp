@@ -45,7 +45,7 @@ at::Tensor make_tensor_of_theirs() {
 template <typename Body>
 std::shared_ptr<Tape> record(Body body) {
   auto tape = std::make_shared<Tape>();
-  const Recorder recorder(tape, {nullptr, std::make_shared<const std::vector<std::uint8_t>>()});
+  const Recorder recorder(tape, {nullptr, std::make_shared<const Retentions>()});
   body();
   return tape;
 }

@@ -10,9 +10,7 @@ namespace {
 
 using test::same_bits;
 
-std::shared_ptr<const std::vector<std::uint8_t>> nothing() {
-  return std::make_shared<const std::vector<std::uint8_t>>();
-}
+std::shared_ptr<const Retentions> nothing() { return std::make_shared<const Retentions>(); }
 
 // Records `body` with everything dropped and seals the tape.
 std::shared_ptr<Tape> record(const std::function<void()>& body) {
@@ -182,8 +180,8 @@ TEST(Recorder, AdviceIsLeftAtTheFirstCallItDidNotForesee) {
 
 TEST(Recorder, ReplayCostIsThatOfWhatIsReplayed) {
   auto x = leaf({4});
-  auto keep = std::make_shared<std::vector<std::uint8_t>>(2002, 1);
-  (*keep)[1000] = 0;
+  auto keep = std::make_shared<Retentions>(2002, Retention::keep);
+  (*keep)[1000] = Retention::drop;
   auto tape = std::make_shared<Tape>();
   at::Tensor y = x;
   {

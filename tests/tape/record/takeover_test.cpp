@@ -44,7 +44,7 @@ std::int64_t num_replayed_ops() {
   const auto tape = std::make_shared<Tape>();
   at::Tensor y;
   {
-    const Recorder recorder(tape, {nullptr, std::make_shared<const std::vector<std::uint8_t>>()});
+    const Recorder recorder(tape, {nullptr, std::make_shared<const Retentions>()});
     y = x.exp().sin().sum();
   }
   tape->seal();

@@ -16,7 +16,7 @@ using test::same_bits;
 std::shared_ptr<Tape> record(std::vector<plan::Sweep> plans, const std::function<void()>& body) {
   auto tape = std::make_shared<Tape>();
   {
-    const auto nothing = std::make_shared<const std::vector<std::uint8_t>>();
+    const auto nothing = std::make_shared<const Retentions>();
     const Recorder recorder(
         tape,
         {nullptr, nothing, std::make_shared<const std::vector<plan::Sweep>>(std::move(plans))});
