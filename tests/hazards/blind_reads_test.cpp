@@ -60,7 +60,7 @@ TEST(BlindRead, H3WhatOnlyLateStepsSaveIsPlainsOrAnError) {
     }
     return scene.weight.exp().sin().sum();
   });
-  expect_same_or_error_in_every_mode(program, "written to");
+  expect_same_or_error_in_every_mode(program, "overwritten");
 }
 
 // Early steps hold it for what they wrote onto it, late ones make it again.
@@ -72,7 +72,7 @@ TEST(BlindRead, H3WhatEarlyStepsHoldByChanceIsPlainsOrAnError) {
     if (scene.is_late()) fill(scene.x);
     return sum;
   });
-  expect_same_or_error_in_every_mode(program, "written to");
+  expect_same_or_error_in_every_mode(program, "overwritten");
 }
 
 /// Regions under a plan that keeps products of matrices alone, be they saved or not.

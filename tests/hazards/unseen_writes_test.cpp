@@ -311,7 +311,7 @@ TEST(UnversionedWrite, H3AfterAStepHasLeftItsPlanIsPlainsOrAnError) {
       }
       return all;
     };
-    expect_same_or_error_in_every_mode(program, "written to");
+    expect_same_or_error_in_every_mode(program, "overwritten");
   }
 }
 
@@ -340,7 +340,7 @@ TEST(UnversionedWrite, H3ToWhatOnlySomeStepsReplayFromIsPlainsOrAnError) {
       }
       return all;
     };
-    expect_same_or_error_in_every_mode(program, "written to");
+    expect_same_or_error_in_every_mode(program, "overwritten");
   }
 }
 
@@ -364,7 +364,7 @@ TEST(UnversionedWrite, H3BetweenTwoBackwardPassesInTheRegionIsPlainsOrAnError) {
     }
     return all;
   };
-  expect_same_or_error_in_every_mode(program, "written to");
+  expect_same_or_error_in_every_mode(program, "overwritten");
 }
 
 TEST(UnversionedWrite, H3AfterABackwardPassThatThrewIsPlainsOrAnError) {
@@ -390,7 +390,7 @@ TEST(UnversionedWrite, H3AfterABackwardPassThatThrewIsPlainsOrAnError) {
     }
     return all;
   };
-  expect_same_or_error_in_every_mode(program, "written to");
+  expect_same_or_error_in_every_mode(program, "overwritten");
 }
 
 // The nodes that hold it read what has become of it, but no replay may.
