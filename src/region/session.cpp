@@ -60,9 +60,7 @@ std::shared_ptr<const tape::Retentions> retentions_of(const plan::Plan& plan,
                                                       const plan::Graph& graph) {
   tape::Retentions retentions;
   for (std::size_t i = 0; i < plan.keep.size(); ++i) {
-    retentions.push_back(graph.values[i].must_keep ? tape::Retention::keep_as_source
-                         : plan.keep[i] != 0       ? tape::Retention::keep
-                                                   : tape::Retention::drop);
+    retentions.push_back(tape::retention(graph.values[i].must_keep, plan.keep[i] != 0));
   }
   return std::make_shared<const tape::Retentions>(std::move(retentions));
 }

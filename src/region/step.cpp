@@ -28,9 +28,7 @@ tape::Retentions retentions_of(const tape::Tape& tape) {
   tape::Retentions retentions;
   for (const tape::Value& value : tape.values()) {
     const bool is_kept = value.hold == tape::Hold::kept || value.hold == tape::Hold::offloaded;
-    retentions.push_back(value.must_keep ? tape::Retention::keep_as_source
-                         : is_kept       ? tape::Retention::keep
-                                         : tape::Retention::drop);
+    retentions.push_back(tape::retention(value.must_keep, is_kept));
   }
   return retentions;
 }

@@ -33,7 +33,7 @@ NOT_RUN = {
     "build/libfuzzer/": "needs Clang, and builds the planner anew",
     "mkdir found": "is for the fuzzers after it",
     "ctest": "it is what runs the tests",
-    ".venv/torch-*/bin/clang-format -i": "it changes files; clang_format_agrees checks them",
+    ".venv/torch-*/bin/clang-format -i": "it changes files; sources_are_formatted checks them",
     f"{BUILT}plan_benchmark": "only times, which tests do not assert",
     f"{BUILT}tape_benchmark": "only times, which tests do not assert",
     f"{BUILT}guard_benchmark": "only times, which tests do not assert",
@@ -49,6 +49,11 @@ FENCE = re.compile(r"^```(\w*)\n(.*?)^```", re.DOTALL | re.MULTILINE)
 SPAN = re.compile(r"`([^`\n]+)`")
 
 
+def started(command):
+    """`command` without the variables that it sets."""
+    return SETTINGS.sub("", command)
+
+
 def commands(text):
     """Yields the commands that a page shows: lines of its shell blocks, and spans that are some."""
     for language, block in FENCE.findall(text):
@@ -58,10 +63,10 @@ def commands(text):
             if command := line.split("  #")[0].split("   #")[0].strip():
                 yield " ".join(command.split())
     for span in SPAN.findall(FENCE.sub("", text)):
-        started = SETTINGS.sub("", span)
-        is_named = started.startswith(PROGRAMS) and " " in started
-        has_options = started.startswith(RUN) and "--" in span
-        if has_options or is_named or started.startswith(tuple(NOT_RUN)):
+        program = started(span)
+        is_named = program.startswith(PROGRAMS) and " " in program
+        has_options = program.startswith(RUN) and "--" in program
+        if has_options or is_named or program.startswith(tuple(NOT_RUN)):
             yield " ".join(span.split())
 
 
@@ -83,7 +88,7 @@ def made_small(words):
 
 def arguments(command, root, programs):
     """What to start for `command`, from another folder than the root of the repository."""
-    words = shlex.split(SETTINGS.sub("", command))
+    words = shlex.split(started(command))
     program = programs / Path(words[0]).name
     if program.name == "gradrecomp-fuzz":
         words[words.index("--programs") + 1] = "5"
@@ -94,12 +99,12 @@ def arguments(command, root, programs):
 
 def is_run(command):
     """Whether to run it: placeholders such as `--seed S` say nothing that a program reads."""
-    return SETTINGS.sub("", command).startswith(RUN) and not re.search(r" [A-Z](?: |$)", command)
+    return started(command).startswith(RUN) and not re.search(r" [A-Z](?: |$)", command)
 
 
 def is_known(command):
     """Whether it is run or is known not to be."""
-    return SETTINGS.sub("", command).startswith((*RUN, *NOT_RUN))
+    return started(command).startswith((*RUN, *NOT_RUN))
 
 
 def main(root, programs):

@@ -102,19 +102,13 @@ class Chooser {
   Marks chosen_;
 };
 
-Marks kept_by(const Graph& graph, const Selection& selection) {
-  Chooser chooser(graph, "keep");
-  chooser.by_stage(selection.keep_stages);
-  chooser.by_op(selection.keep_ops);
-  chooser.by_type(selection.keep_types);
-  return chooser.chosen();
-}
-
-Marks dropped_by(const Graph& graph, const Selection& selection) {
-  Chooser chooser(graph, "drop");
-  chooser.by_stage(selection.drop_stages);
-  chooser.by_op(selection.drop_ops);
-  chooser.by_type(selection.drop_types);
+/// `verdict`, "keep" or "drop", is what the lists' names begin with.
+Marks chosen_by(const Graph& graph, const char* verdict, const std::vector<std::string>& stages,
+                const std::vector<std::string>& ops, const std::vector<std::string>& types) {
+  Chooser chooser(graph, verdict);
+  chooser.by_stage(stages);
+  chooser.by_op(ops);
+  chooser.by_type(types);
   return chooser.chosen();
 }
 
@@ -128,8 +122,10 @@ Marks dropped_by(const Graph& graph, const Selection& selection) {
 }  // namespace
 
 std::vector<Verdict> select(const Graph& graph, const Selection& selection) {
-  const Marks keep = kept_by(graph, selection);
-  const Marks drop = dropped_by(graph, selection);
+  const Marks keep =
+      chosen_by(graph, "keep", selection.keep_stages, selection.keep_ops, selection.keep_types);
+  const Marks drop =
+      chosen_by(graph, "drop", selection.drop_stages, selection.drop_ops, selection.drop_types);
   std::vector<Verdict> verdicts(graph.values.size(), Verdict::open);
   for (std::size_t v = 0; v < verdicts.size(); ++v) {
     if (keep[v] != 0 && drop[v] != 0) {

@@ -63,14 +63,14 @@ Candidate LocalSearch::evaluate(KeptSet keep, std::span<const Index> cached_from
 
 LocalSearch::Measured LocalSearch::measure(KeptSet keep, std::vector<Sweep> sweeps,
                                            std::int64_t target_bytes) {
-  Measured trial;
+  Measured measured;
   keep = only_wanted(graph_, std::move(keep));
   const Simulation result = simulator_.run(keep, sweeps, timeline_);
-  trial.candidate = candidate(std::move(keep), std::move(sweeps), result);
+  measured.candidate = candidate(std::move(keep), std::move(sweeps), result);
   for (const std::int64_t bytes : timeline_.peak_bytes) {
-    trial.excess += static_cast<double>(std::max<std::int64_t>(0, bytes - target_bytes));
+    measured.excess += static_cast<double>(std::max<std::int64_t>(0, bytes - target_bytes));
   }
-  return trial;
+  return measured;
 }
 
 KeptSet LocalSearch::neighbour(const KeptSet& keep) {

@@ -17,6 +17,12 @@ enum class Retention : std::uint8_t {
 };
 using Retentions = std::vector<Retention>;
 
+/// Of a value that must be kept, since its replay was found to differ, or that a plan keeps.
+inline Retention retention(bool must_keep, bool is_kept) {
+  if (must_keep) return Retention::keep_as_source;
+  return is_kept ? Retention::keep : Retention::drop;
+}
+
 /// What a recorder does with the values it sees: follow a kept set, or hold and close windows.
 struct RecordingPlan {
   /// Running hash after each call of the sequence the kept set was made for; null: no plan.
