@@ -67,13 +67,12 @@ def sizes_of(options):
     return {name: size for name, size in sizes.items() if size is not None}
 
 
-def setting_of(options, retained):
+def setting_of(options):
     return {
         "model": options.model,
         **sizes_of(options),
         "threads": torch.get_num_threads(),
         "rounds": options.steps,
-        "freed_memory_retained": retained,
         "torch": torch.__version__,
         "torchvision": torchvision.__version__,
         "transformers": transformers.__version__,
@@ -104,11 +103,10 @@ def table_of(results, setting):
 def main():
     options = arguments()
     torch.set_num_threads(options.threads)
-    retained = region.retain_freed_memory()
     region.load(options.library)
     runner = Runner(make_workload(options.model, **sizes_of(options)), options.steps)
-    results = run_methods(runner, options, setting_of(options, retained))
-    print(table_of(results, setting_of(options, retained)))
+    results = run_methods(runner, options, setting_of(options))
+    print(table_of(results, setting_of(options)))
     ours = [result for result in results if result.region]
     return 0 if all(result.equal_gradients and not result.num_different_buffers for result in ours) else 1
 

@@ -5,21 +5,13 @@ import ctypes
 import torch
 
 _FUNCTION = ctypes.CFUNCTYPE(None)
-_HIGHEST_MMAP_THRESHOLD = 32 << 20
-_M_TRIM_THRESHOLD, _M_MMAP_THRESHOLD, _M_MMAP_MAX = -1, -3, -4  # of mallopt, in glibc's malloc.h
 
 
 def load(library):
-    """Loads the library and counts every CPU tensor that is made from then on."""
+    """Loads the library, which counts every CPU tensor that is made from then on and places large
+    ones, whatever tool makes them."""
     torch.classes.load_library(str(library))
     ctypes.CDLL(str(library)).gradrecomp_install_cpu_counter()
-
-
-def retain_freed_memory():
-    """Keeps freed memory in the process, as `gradrecomp bench` does; False where malloc cannot."""
-    mallopt = getattr(ctypes.CDLL(None), "mallopt", None)
-    settings = [(_M_MMAP_THRESHOLD, _HIGHEST_MMAP_THRESHOLD), (_M_MMAP_MAX, 0), (_M_TRIM_THRESHOLD, -1)]
-    return mallopt is not None and all(mallopt(*setting) == 1 for setting in settings)
 
 
 def memory_meter():

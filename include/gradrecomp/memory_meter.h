@@ -16,10 +16,13 @@ struct MemoryCounter {
   bool operator==(const MemoryCounter&) const = default;
 };
 
-/// Puts a counting allocator around the CPU tensor allocator; does nothing the second time.
+/// Puts a counting allocator around the CPU tensor allocator; does nothing the second time. Regions
+/// call it.
 ///
 /// Counts what is allocated from then on, to the byte and without the allocator's rounding, so
 /// call it before the model is built. Later allocators set by the program end the counting.
+/// Where the program has set none of its own before, tensors from 64 KiB on then lie in address
+/// ranges of GradRecomp's, which keep resident memory close to what is counted.
 GRADRECOMP_API void install_cpu_counter();
 
 /// What `device` has now: the bytes that tensors asked for. On the CPU counted here, on others the
@@ -40,6 +43,11 @@ struct DeviceMemory {
 /// zero before the device is first used. Throws: c10::NotImplementedError on a device whose
 /// allocator keeps no statistics.
 GRADRECOMP_API DeviceMemory device_memory(c10::Device device);
+
+/// Gives host memory that is free, and that the process keeps for later tensors, back to the
+/// system. Regions call it when they have planned. Free memory of devices stays with their
+/// allocators.
+GRADRECOMP_API void release_free_host_memory();
 
 /// Measures the peak of a scope. Meters nest: an outer one sees the peaks of those inside it.
 ///

@@ -13,6 +13,7 @@
 
 namespace gradrecomp {
 inline namespace GRADRECOMP_NAMESPACE {
+namespace arena {}
 namespace device {}
 namespace kernels {}
 namespace models {}

@@ -16,7 +16,6 @@
 #include "gradrecomp/memory_meter.h"
 #include "gradrecomp/version.h"
 #include "progress.h"
-#include "workload/retained_memory.h"
 
 namespace {
 
@@ -92,7 +91,6 @@ int run(int argc, char** argv) {
 }  // namespace
 
 int main(int argc, char** argv) {
-  retain_freed_memory();
   gradrecomp::install_cpu_counter();
   try {
     check_standard_streams();

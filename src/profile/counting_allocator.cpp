@@ -3,14 +3,21 @@
 #include <c10/core/Allocator.h>
 #include <c10/core/CPUAllocator.h>
 #include <c10/core/alignment.h>
+#include <c10/util/Flags.h>
 
 #include <atomic>
 #include <cstring>
 #include <mutex>
 #include <vector>
 
+#include "arena/host_arena.h"
 #include "profile/allocation_sink.h"
 #include "profile/device_log.h"
+
+// Of LibTorch's own allocator for the CPU.
+C10_DECLARE_bool(caffe2_cpu_allocator_do_zero_fill);
+C10_DECLARE_bool(caffe2_cpu_allocator_do_junk_fill);
+C10_DECLARE_bool(caffe2_cpu_numa_enabled);
 
 namespace gradrecomp::profile {
 namespace {
@@ -86,15 +93,25 @@ void count(void* pointer, std::size_t bytes) {
   report_host(pointer, bytes, false);
 }
 
-// Allocates from the allocator it found. DataPtr's get() == get_context(), as code that takes
-// raw pointers from an allocator requires.
+// What these flags ask for, LibTorch's own allocator does to each block.
+bool blocks_are_prepared() {
+  return FLAGS_caffe2_cpu_allocator_do_zero_fill || FLAGS_caffe2_cpu_allocator_do_junk_fill ||
+         FLAGS_caffe2_cpu_numa_enabled;
+}
+
+// Allocates from the allocator it found, and large blocks, if that is LibTorch's own, from the host
+// arena. DataPtr's get() == get_context(), as code that takes raw pointers from an allocator
+// requires.
 class CountingAllocator final : public c10::Allocator {
  public:
-  explicit CountingAllocator(c10::Allocator* base) : base_(base) {}
+  explicit CountingAllocator(c10::Allocator* base)
+      : base_(base), uses_arena_(base == c10::GetDefaultCPUAllocator()) {}
+
+  [[nodiscard]] bool uses_arena() const { return uses_arena_; }
 
   c10::DataPtr allocate(std::size_t bytes) override {
     if (bytes == 0) return {nullptr, nullptr, &CountingAllocator::free, c10::kCPU};
-    void* pointer = with_header(base_->raw_allocate(bytes + 2 * kUnit), bytes);
+    void* pointer = with_header(allocate_block(bytes + 2 * kUnit), bytes);
     count(pointer, bytes);
     return {pointer, pointer, &CountingAllocator::free, c10::kCPU};
   }
@@ -107,7 +124,28 @@ class CountingAllocator final : public c10::Allocator {
 
  private:
   static void free(void* pointer);
+
+  void* allocate_block(std::size_t bytes) {
+    void* block = nullptr;
+    if (uses_arena_ && !blocks_are_prepared()) {
+      block = arena::HostArena::of_process().allocate(bytes);
+    }
+    if (block == nullptr) return base_->raw_allocate(bytes);
+    c10::profiledCPUMemoryReporter().New(block, bytes);  // as LibTorch's own does
+    return block;
+  }
+
+  void free_block(void* block) {
+    if (uses_arena_ && arena::HostArena::of_process().owns(block)) {
+      c10::profiledCPUMemoryReporter().Delete(block);
+      arena::HostArena::of_process().free(block);
+    } else {
+      base_->raw_deallocate(block);
+    }
+  }
+
   c10::Allocator* base_;
+  bool uses_arena_;
 };
 
 CountingAllocator* installed = nullptr;
@@ -122,12 +160,14 @@ void CountingAllocator::free(void* pointer) {
   current_bytes -= static_cast<std::int64_t>(header.bytes);
   for_each_sink([&](AllocationSink& sink) { sink.freed(pointer, header.bytes); });
   report_host(pointer, header.bytes, true);
-  installed->base_->raw_deallocate(static_cast<char*>(pointer) - header.front_bytes);
+  installed->free_block(static_cast<char*>(pointer) - header.front_bytes);
 }
 
 }  // namespace
 
 MemoryCounter cpu_counter() noexcept { return {current_bytes, peak_bytes, total_bytes}; }
+
+bool uses_host_arena() noexcept { return installed != nullptr && installed->uses_arena(); }
 
 std::int64_t exchange_cpu_peak() noexcept { return peak_bytes.exchange(current_bytes); }
 

@@ -10,5 +10,7 @@ MemoryCounter cpu_counter() noexcept;
 std::int64_t exchange_cpu_peak() noexcept;
 /// Raises the peak to at least `bytes`.
 void raise_cpu_peak(std::int64_t bytes) noexcept;
+/// Whether large blocks of the CPU come from the host arena.
+bool uses_host_arena() noexcept;
 
 }  // namespace gradrecomp::profile

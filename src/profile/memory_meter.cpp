@@ -1,12 +1,16 @@
 #include "gradrecomp/memory_meter.h"
 
 #include <c10/core/CachingDeviceAllocator.h>
+#ifdef __GLIBC__
+#include <malloc.h>
+#endif
 
 #include <algorithm>
 #include <map>
 #include <mutex>
 #include <utility>
 
+#include "arena/host_arena.h"
 #include "profile/counting_allocator.h"
 
 namespace gradrecomp::inline GRADRECOMP_NAMESPACE {
@@ -80,6 +84,13 @@ DeviceMemory device_memory(c10::Device device) {
   const auto stats = device_stats(device);
   return {requested_of(stats, device), counter_of(stats.allocated_bytes),
           counter_of(stats.reserved_bytes), stats.num_alloc_retries, stats.num_ooms};
+}
+
+void release_free_host_memory() {
+  if (profile::uses_host_arena()) arena::HostArena::of_process().give_back_free();
+#ifdef __GLIBC__
+  malloc_trim(0);
+#endif
 }
 
 MemoryMeter::MemoryMeter(c10::Device device)

@@ -4,6 +4,7 @@
 
 #include <utility>
 
+#include "gradrecomp/memory_meter.h"
 #include "tape/replay/replayer.h"
 
 namespace gradrecomp::inline GRADRECOMP_NAMESPACE {
@@ -12,11 +13,13 @@ constexpr int kMostPasses = 4;  // a profile is of
 }  // namespace
 
 ClosedStep::ClosedStep(std::shared_ptr<Session> session, std::int64_t number,
-                       std::shared_ptr<profile::StepLog> log, Session::Sequence sequence,
+                       std::shared_ptr<profile::StepLog> log,
+                       std::unique_ptr<arena::PlacedStep> placed, Session::Sequence sequence,
                        tape::Retentions kept)
     : session_(std::move(session)),
       number_(number),
       log_(std::move(log)),
+      placed_(std::move(placed)),
       sequence_(std::move(sequence)),
       kept_(std::move(kept)) {}
 
@@ -44,6 +47,7 @@ void ClosedStep::backward_ends(tape::Tape& tape, int pass) {
   tape::Replayer(tape).drop_cached();
   if (!session_) return;
   session_->replayed(number_, tape);
+  if (!tape.has_handles()) stop_placing();
   if (!log_) return;
   log_->backward_ends(tape);
   const bool is_first = ++num_passes_ == 1;
@@ -65,6 +69,7 @@ void ClosedStep::plan(tape::Tape& tape, Lock lock, bool ends) {
   if (ends) stop_logging(tape);
   lock.unlock();
   session_->learn(profiled, std::move(graph));
+  if (ends) release_free_host_memory();  // that a followed step does not need
 }
 
 void ClosedStep::wait_for_another_pass(tape::Tape& tape) {
@@ -77,7 +82,15 @@ void ClosedStep::wait_for_another_pass(tape::Tape& tape) {
 
 void ClosedStep::next_step_begins(tape::Tape& tape) {
   const auto lock = tape.lock();
-  if (log_) stop_logging(tape);
+  if (!log_) return;
+  stop_logging(tape);
+  release_free_host_memory();
+}
+
+// The steps that follow lie elsewhere than the one whose blocks were logged.
+void ClosedStep::stop_placing() {
+  if (placed_ && placed_->complete()) release_free_host_memory();
+  placed_ = nullptr;
 }
 
 void ClosedStep::stop_logging(tape::Tape& tape) {

@@ -5,6 +5,7 @@
 #include <set>
 #include <vector>
 
+#include "arena/placed_step.h"
 #include "region/session.h"
 
 namespace gradrecomp::inline GRADRECOMP_NAMESPACE {
@@ -15,11 +16,11 @@ namespace gradrecomp::inline GRADRECOMP_NAMESPACE {
 /// after each pass.
 class ClosedStep : public std::enable_shared_from_this<ClosedStep> {
  public:
-  /// `session` is null for a dropping step, `log` unless the step is profiled. `number` is what the
-  /// session calls the step.
+  /// `session` is null for a dropping step, `log` unless the step is profiled, `placed` unless its
+  /// blocks are placed. `number` is what the session calls the step.
   ClosedStep(std::shared_ptr<Session> session, std::int64_t number,
-             std::shared_ptr<profile::StepLog> log, Session::Sequence sequence,
-             tape::Retentions kept);
+             std::shared_ptr<profile::StepLog> log, std::unique_ptr<arena::PlacedStep> placed,
+             Session::Sequence sequence, tape::Retentions kept);
   /// Tells the session if no backward pass has asked for anything.
   ~ClosedStep();
   ClosedStep(const ClosedStep&) = delete;
@@ -36,10 +37,12 @@ class ClosedStep : public std::enable_shared_from_this<ClosedStep> {
   void wait_for_another_pass(tape::Tape& tape);
   void next_step_begins(tape::Tape& tape);
   void stop_logging(tape::Tape& tape);
+  void stop_placing();
 
   std::shared_ptr<Session> session_;
   std::int64_t number_;
   std::shared_ptr<profile::StepLog> log_;
+  std::unique_ptr<arena::PlacedStep> placed_;
   Session::Sequence sequence_;
   tape::Retentions kept_;
   std::set<int> passes_;    // that have asked and not ended, by number

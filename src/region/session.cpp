@@ -203,6 +203,11 @@ void Session::begin_report(StepReport report) {
   report_ = std::move(report);
 }
 
+std::shared_ptr<arena::SequenceAddresses> Session::addresses() const {
+  const std::lock_guard lock(mutex_);
+  return active_ && active_->plan ? active_->addresses : nullptr;
+}
+
 std::int64_t Session::step_number() const {
   const std::lock_guard lock(mutex_);
   return last_number_;
@@ -391,6 +396,9 @@ void Session::plan_for(KnownSequence& known) {
   known.recording_plan.sweeps = sweep_plans_of(*known.plan);
   known.recording_plan.offloads = offloads_of(*known.plan);
   known.recording_plan.guarded = nullptr;
+  if (known.device.is_cpu() && !known.addresses) {
+    known.addresses = std::make_shared<arena::SequenceAddresses>();
+  }
 }
 
 void Session::remember(Known known) {

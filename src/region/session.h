@@ -10,6 +10,7 @@
 #include <unordered_set>
 #include <vector>
 
+#include "arena/address_plan.h"
 #include "gradrecomp/plan/graph.h"
 #include "gradrecomp/plan/make_plan.h"
 #include "gradrecomp/plan/plan.h"
@@ -30,6 +31,8 @@ struct KnownSequence {
   std::shared_ptr<const std::string> name;   ///< of the plan, for messages
   std::string why_safe;         ///< why it goes by what its first step kept; empty if by a plan
   bool is_provisional = false;  ///< it goes so until a backward pass comes
+  std::shared_ptr<arena::SequenceAddresses>
+      addresses;  ///< of its steps' blocks; null without a plan
 
   [[nodiscard]] std::uint64_t signature() const { return recording_plan.sequence->back(); }
   [[nodiscard]] bool is_to_be_planned() const { return why_safe.empty(); }
@@ -70,6 +73,8 @@ class Session {
   /// How to record a step that begins; none if the step is to be profiled, or if it may not be and
   /// there is no plan.
   tape::RecordingPlan begin_step(bool may_profile);
+  /// Of the blocks of the step that began last; null if it follows no plan.
+  [[nodiscard]] std::shared_ptr<arena::SequenceAddresses> addresses() const;
   /// The number of the step that began last. Reports are of the step with the highest.
   [[nodiscard]] std::int64_t step_number() const;
   /// How to record on in a step that left its plan at `call`, or none if no known sequence goes on

@@ -5,6 +5,7 @@
 #include <string>
 #include <utility>
 
+#include "profile/counting_allocator.h"
 #include "region/closed_step.h"
 #include "tape/observer.h"
 
@@ -47,6 +48,7 @@ Step::Step(std::shared_ptr<Session> session)
   if (session_) number_ = session_->step_number();
   if (plan.retentions == nullptr && !is_captured_) begin_profile();
   name_plan(plan);
+  if (session_ && plan.retentions != nullptr && !is_captured_) place_blocks();
   recorder_ = std::make_unique<tape::Recorder>(
       tape_, plan, [this](std::size_t call, std::uint64_t hash) { return left_plan(call, hash); });
   if (session_) {
@@ -74,6 +76,7 @@ void Step::give_up() {
   note_modes();
   // The region has failed. What graph there is may yet go backward, in memory written since.
   recorder_.reset();
+  placed_ = nullptr;
   tape_->observe(nullptr);
   tape_->seal();
   if (session_) session_->gave_up(number_, log_ != nullptr);
@@ -115,6 +118,11 @@ void Step::name_plan(const tape::RecordingPlan& plan) {
   tape_->name_plan(planned ? session_->plan_name() : nullptr);
 }
 
+void Step::place_blocks() {
+  auto addresses = profile::uses_host_arena() ? session_->addresses() : nullptr;
+  if (addresses) placed_ = std::make_unique<arena::PlacedStep>(std::move(addresses));
+}
+
 /// A graph that is captured runs later, when host memory may hold something else.
 tape::RecordingPlan Step::as_far_as_possible(tape::RecordingPlan plan) const {
   if (is_captured_) plan.offloads = nullptr;
@@ -122,6 +130,7 @@ tape::RecordingPlan Step::as_far_as_possible(tape::RecordingPlan plan) const {
 }
 
 tape::RecordingPlan Step::left_plan(std::size_t call, std::uint64_t hash) {
+  placed_ = nullptr;
   auto plan = as_far_as_possible(session_->leave_plan(call, hash));
   name_plan(plan);
   // Only a log of the whole step makes a graph; a step that leaves later is profiled next time.
@@ -156,6 +165,7 @@ void Step::close() {
   if (recorder_->in_window_mode()) close_window();
   const Session::Sequence sequence = recorder_->sequence();
   const bool planned = recorder_->follows_plan_to_the_end();
+  if (!planned) placed_ = nullptr;
   if (planned && session_->wants_guarded(sequence)) {
     session_->note_guarded(sequence, recorder_->recording_plan(), recorder_->values_to_guard());
   }
@@ -169,8 +179,10 @@ void Step::close() {
   // Before the session is told, which may plan, and fail.
   if (!is_done && (log_ == nullptr || !sequence.empty())) {
     tape_->backward().begins =
-        [step = std::make_shared<ClosedStep>(session_, number_, log_, sequence, std::move(kept))](
-            tape::Tape& tape) { step->backward_begins(tape); };
+        [step = std::make_shared<ClosedStep>(session_, number_, log_, std::move(placed_), sequence,
+                                             std::move(kept))](tape::Tape& tape) {
+          step->backward_begins(tape);
+        };
   }
   if (session_) tell_session(sequence, planned);
   note_modes();

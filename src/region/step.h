@@ -7,6 +7,7 @@
 #include <string_view>
 #include <vector>
 
+#include "arena/placed_step.h"
 #include "region/session.h"
 #include "tape/aten/capture.h"
 #include "tape/aten/range.h"
@@ -40,6 +41,7 @@ class Step {
   [[nodiscard]] tape::RecordingPlan as_far_as_possible(tape::RecordingPlan plan) const;
   void begin_profile();
   void name_plan(const tape::RecordingPlan& plan);
+  void place_blocks();
   void close_window();
   void note_modes();
   void tell_session(const Session::Sequence& sequence, bool planned);
@@ -53,6 +55,7 @@ class Step {
   bool is_captured_ = tape::is_capturing();  // into a graph, to be run later
   std::shared_ptr<tape::Tape> tape_;
   std::shared_ptr<profile::StepLog> log_;
+  std::unique_ptr<arena::PlacedStep> placed_;  ///< null unless it follows a plan
   std::unique_ptr<tape::Recorder> recorder_;
   std::optional<std::string> stage_;  // that has begun
   std::optional<tape::Range> stage_range_;

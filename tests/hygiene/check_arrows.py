@@ -11,14 +11,15 @@ import sys
 from pathlib import Path
 
 ALLOWED = {
+    "arena": set(),
     "plan": set(),
     "kernels": set(),
     "device": set(),
     "tape": {"kernels", "device", "plan"},
     "models": set(),
-    "profile": {"tape", "kernels", "plan", "device"},
-    "region": {"profile", "tape", "kernels", "plan"},
-    "nn": {"region", "profile", "tape", "kernels", "plan"},
+    "profile": {"tape", "kernels", "plan", "device", "arena"},
+    "region": {"profile", "tape", "kernels", "plan", "arena"},
+    "nn": {"region", "profile", "tape", "kernels", "plan", "arena"},
     "program": {"nn", "models", "region", "profile", "plan"},
 }
 # What each room may know besides itself and what lies beside the rooms.

@@ -159,6 +159,9 @@ TEST(Program, MeasuresWhatItPredictsInEveryArm) {
   }
 }
 
+/// Whether this system lets a process count its highest number of pages anew.
+bool tells_resident_peaks() { return std::ofstream("/proc/self/clear_refs").is_open(); }
+
 TEST(Program, WritesAllKeysOfAnArm) {
   const TemporaryFile json;
   const Outcome outcome = run_program(std::string("bench ") + kSmall +
@@ -172,6 +175,7 @@ TEST(Program, WritesAllKeysOfAnArm) {
           "bitwise_equal", "plan_ms", "num_ops", "num_replayed_ops"}) {
       EXPECT_TRUE(arm.contains(key)) << key;
     }
+    EXPECT_EQ(arm.contains("resident_peak_bytes"), tells_resident_peaks());
   }
 }
 
@@ -180,6 +184,7 @@ TEST(Program, TrainsPlainAndPlannedAlike) {
   EXPECT_EQ(outcome.status, 0) << outcome.text;
   EXPECT_EQ(outcome.text.find("DIFFERENT"), std::string::npos) << outcome.text;
   EXPECT_NE(outcome.text.find("parameters and buffers: bitwise equal"), std::string::npos);
+  EXPECT_EQ(outcome.text.find("resident peak:") != std::string::npos, tells_resident_peaks());
   EXPECT_NE(outcome.text.find("layer4.1"), std::string::npos) << "no table of stages";
 }
 

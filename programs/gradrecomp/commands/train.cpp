@@ -13,6 +13,7 @@
 #include "format.h"
 #include "gradrecomp/memory_meter.h"
 #include "input/validators.h"
+#include "measure/resident_memory.h"
 #include "measure/spread.h"
 #include "measure/tensor_snapshot.h"
 #include "measure/training_step.h"
@@ -48,6 +49,14 @@ struct Trainee {
   /// Trains on batch `index` and returns the loss.
   float train(std::int64_t index) {
     workload.load_batch(index);
+    if (!measures_resident) return train_on_batch();
+    const ResidentMeter meter;
+    const float loss = train_on_batch();
+    resident_peak_bytes = meter.peak_bytes();
+    return loss;
+  }
+
+  float train_on_batch() {
     const auto step = run_training_step(workload, region ? &*region : nullptr);
     seconds.push_back(step.seconds);
     if (!region || !region->last_step().profiled) {
@@ -61,7 +70,9 @@ struct Trainee {
   Workload workload;
   torch::optim::SGD optimizer;
   std::optional<Region> region = {};
-  std::int64_t peak_bytes = 0;  // of all steps but the profiled one
+  std::int64_t peak_bytes = 0;                           // of all steps but the profiled one
+  bool measures_resident = false;                        // at the cost of page faults
+  std::optional<std::int64_t> resident_peak_bytes = {};  // above what was held before the step
   std::vector<double> seconds = {};
 };
 
@@ -88,6 +99,10 @@ void print_summary(const Trainee& plain, const Trainee& planned, bool same_state
              mebibytes(plain.peak_bytes), mebibytes(planned.peak_bytes),
              percent(share(planned.peak_bytes, plain.peak_bytes)),
              predicted == planned.peak_bytes ? "to the byte" : mebibytes(predicted));
+  if (plain.resident_peak_bytes && planned.resident_peak_bytes) {
+    fmt::print("resident peak:   plain {}, planned {} (what the last step adds to the process)\n",
+               mebibytes(*plain.resident_peak_bytes), mebibytes(*planned.resident_peak_bytes));
+  }
   fmt::print("total peak:      plain {}, planned {} (with weights, gradients, buffers and input)\n",
              mebibytes(plain.state_bytes + plain.peak_bytes),
              mebibytes(planned.state_bytes + planned.peak_bytes));
@@ -110,6 +125,9 @@ int run_train(const TrainOptions& options) {
   bool equal = true;
   for (std::int64_t i = 0; i < options.num_steps; ++i) {
     show_progress(fmt::format("step {} of {}", i + 1, options.num_steps));
+    const bool is_last = i + 1 == options.num_steps;
+    plain.measures_resident = planned.measures_resident =
+        is_last && plain.workload.device().is_cpu();
     equal &= train_both(plain, planned, i);
   }
   clear_progress();

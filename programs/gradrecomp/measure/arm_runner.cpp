@@ -5,6 +5,7 @@
 #include <algorithm>
 #include <utility>
 
+#include "measure/resident_memory.h"
 #include "progress.h"
 #include "workload/device.h"
 
@@ -32,6 +33,7 @@ ArmRunner::ArmRunner(Workload& workload, std::int64_t num_rounds)
   }
   show_progress("arm plain: against itself");
   for (std::int64_t i = 0; i < num_warm_up_steps(workload_.device()); ++i) plain_step();
+  measure_resident(nullptr, plain_);
   plain_seconds_.clear();
 }
 
@@ -67,6 +69,7 @@ ArmResult ArmRunner::run(const Arm& arm) {
   for (std::int64_t i = 0; i < num_warm_up_steps(workload_.device()); ++i) {
     arm_step(region, result);
   }
+  measure_resident(&region, result);
   measure(region, result);
   result.plan = region.plan();
   result.brief_report = region.brief_report();
@@ -76,6 +79,14 @@ ArmResult ArmRunner::run(const Arm& arm) {
   plain_.last_step.num_ops = result.last_step.num_ops;
   clear_progress();
   return result;
+}
+
+// A step of its own: it meets no free memory, and page faults cost it time.
+void ArmRunner::measure_resident(Region* region, ArmResult& result) {
+  if (!workload_.device().is_cpu()) return;
+  const ResidentMeter meter;
+  counted_step(region, result);
+  result.resident_peak_bytes = meter.peak_bytes();
 }
 
 void ArmRunner::measure(Region& region, ArmResult& result) {

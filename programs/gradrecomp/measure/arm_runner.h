@@ -1,6 +1,7 @@
 #pragma once
 
 #include <cstdint>
+#include <optional>
 #include <string>
 #include <vector>
 
@@ -20,13 +21,15 @@ struct ArmResult {
   std::int64_t measured_peak_bytes = 0;
   std::int64_t total_peak_bytes = 0;     ///< with what was live before the step
   std::int64_t reserved_peak_bytes = 0;  ///< held from the device, whatever tensors ask for
-  std::int64_t num_alloc_retries = 0;    ///< of the allocator, since the program began
-  double step_seconds = 0;               ///< plain's median times the median ratio
-  Spread time_ratio;                     ///< step / plain step, paired
-  Spread plain_ratio;                    ///< plain step / plain step of the same rounds
-  bool bitwise_equal = true;             ///< loss, gradients and buffers to plain's, in every step
-  bool followed_plan = true;             ///< in every step but the profiled ones
-  std::int64_t num_steps = 0;            ///< that bitwise_equal speaks of
+  /// What a step on the CPU adds to what the process holds of the machine; none elsewhere.
+  std::optional<std::int64_t> resident_peak_bytes = {};
+  std::int64_t num_alloc_retries = 0;  ///< of the allocator, since the program began
+  double step_seconds = 0;             ///< plain's median times the median ratio
+  Spread time_ratio;                   ///< step / plain step, paired
+  Spread plain_ratio;                  ///< plain step / plain step of the same rounds
+  bool bitwise_equal = true;           ///< loss, gradients and buffers to plain's, in every step
+  bool followed_plan = true;           ///< in every step but the profiled ones
+  std::int64_t num_steps = 0;          ///< that bitwise_equal speaks of
   StepReport last_step;
   std::string brief_report;
   std::string full_report;
@@ -51,6 +54,7 @@ class ArmRunner {
   TrainingStep plain_step();
   TrainingStep arm_step(Region& region, ArmResult& result);
   TrainingStep counted_step(Region* region, ArmResult& result);
+  void measure_resident(Region* region, ArmResult& result);
   void measure(Region& region, ArmResult& result);
 
   Workload& workload_;

@@ -21,7 +21,8 @@ double samples_per_second(const BenchSetting& setting, const ArmResult& result) 
 std::string head(const BenchSetting& setting, const ArmResult& plain) {
   return fmt::format(
       "{}\n{}\n"
-      "Peaks are activation bytes of a step; total adds what is live before it. Times are paired "
+      "Peaks are activation bytes of a step; total adds what is live before it; resident is what a "
+      "step adds\nto the pages that the process holds. Times are paired "
       "ratios to plain:\nmedian (lowest..highest) over rounds of plain, arm, arm, plain ({} here); "
       "A/A is plain to plain in the same rounds.\nProven: no plan has a lower peak at this "
       "overhead; "
@@ -41,6 +42,7 @@ ReportTable::Row row_of(const BenchSetting& setting, const ArmResult& result,
           difference(result.measured_peak_bytes, plan.predicted_peak_bytes),
           proven_peak(plan, plain_peak_bytes),
           mebibytes(result.total_peak_bytes),
+          result.resident_peak_bytes ? mebibytes(*result.resident_peak_bytes) : "-",
           to_string(result.time_ratio),
           to_string(result.plain_ratio),
           fmt::format("{:.2f}", samples_per_second(setting, result)),
@@ -125,6 +127,7 @@ Json json_of(const BenchSetting& setting, const ArmResult& result, const ArmResu
     json["proven_peak_bytes"] = result.plan.proven_peak_bytes;
     json["proven_overhead"] = result.plan.proven_overhead;
   }
+  if (result.resident_peak_bytes) json["resident_peak_bytes"] = *result.resident_peak_bytes;
   if (workload.image_size) json["image_size"] = *workload.image_size;
   if (workload.sequence) json["sequence"] = *workload.sequence;
   if (workload.layers.value_or(0) > 0) json["layers"] = *workload.layers;
@@ -139,9 +142,9 @@ std::string_view equality(const ArmResult& arm, const ArmResult& plain) {
 }
 
 std::string bench_table(const BenchSetting& setting, const std::vector<ArmResult>& results) {
-  ReportTable table({"arm", "peak", "of plain", "predicted", "proven", "total", "time", "A/A",
-                     "samples/s", "FLOPs +", "planned s +", "proven +", "equal", "replays/ops",
-                     "plan ms"});
+  ReportTable table({"arm", "peak", "of plain", "predicted", "proven", "total", "resident", "time",
+                     "A/A", "samples/s", "FLOPs +", "planned s +", "proven +", "equal",
+                     "replays/ops", "plan ms"});
   for (const ArmResult& result : results) table.add(row_of(setting, result, results.front()));
   return head(setting, results.front()) + table.text() + offloads(results) + warnings(results);
 }

@@ -17,7 +17,6 @@
 
 #include "bad_input.h"
 #include "format.h"
-#include "workload/retained_memory.h"
 
 namespace gradrecomp::program {
 namespace {
@@ -89,8 +88,8 @@ void finish_work(c10::Device device) {
 }
 
 std::string setting_line(const WorkloadOptions& options) {
-  return fmt::format("LibTorch {}, CPU threads {}, gradients {}, {}", TORCH_VERSION,
-                     at::get_num_threads(), options.gradients, memory_retention());
+  return fmt::format("LibTorch {}, CPU threads {}, gradients {}", TORCH_VERSION,
+                     at::get_num_threads(), options.gradients);
 }
 
 }  // namespace gradrecomp::program

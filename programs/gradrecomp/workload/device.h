@@ -35,7 +35,7 @@ void run_deterministically(const std::function<void()>& step);
 /// Waits until the device has done all it was given.
 void finish_work(c10::Device device);
 
-/// "LibTorch 2.11.0, CPU threads 2, gradients preallocated, freed memory retained by malloc"
+/// "LibTorch 2.11.0, CPU threads 2, gradients preallocated"
 std::string setting_line(const WorkloadOptions& options);
 
 }  // namespace gradrecomp::program

@@ -9,6 +9,7 @@
 #include <mutex>
 #include <utility>
 
+#include "arena/host_arena.h"
 #include "fuzz/check/outcome.h"
 #include "fuzz/program/inner_regions.h"
 #include "fuzz/program/random_plan.h"
@@ -110,6 +111,7 @@ class Checker {
     const c10::WarningUtils::WarningHandlerGuard guard(&log_);
     const DeviceSchedule schedule(program_.seed);
     fill_fresh_memory(kFill);
+    choose_memory();
     plain_ = expect({});
     compare("plain", plain_, run(program_, {}));
     if (findings_.empty()) run_wrapped_in_all_ways();
@@ -119,6 +121,12 @@ class Checker {
   }
 
  private:
+  // Programs are small, so every other one has also small blocks in the host arena.
+  void choose_memory() const {
+    using arena::HostArena;
+    HostArena::of_process().set_least_bytes(program_.seed % 2 == 0 ? 1 : HostArena::kLeastBytes);
+  }
+
   // What plain training gives, to which wrapped runs are compared.
   Outcome expect(const Setup& setup) {
     return expect_of([this, setup] { return run(program_, setup); });

@@ -7,6 +7,7 @@
 #include <cstring>
 
 #include "fuzz/world/device.h"
+#include "gradrecomp/memory_meter.h"
 
 namespace gradrecomp::fuzzing {
 namespace {
@@ -38,6 +39,7 @@ class FillingAllocator final : public c10::Allocator {
 void fill_fresh_memory(std::uint8_t byte) {
   // Never deleted: blocks may be freed after the program's statics are gone.
   static auto* installed = [] {
+    install_cpu_counter();
     auto* allocator = new FillingAllocator(c10::GetCPUAllocator());
     c10::SetCPUAllocator(allocator);
     return allocator;

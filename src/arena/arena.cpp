@@ -1,0 +1,91 @@
+#include "arena/arena.h"
+
+#include <algorithm>
+#include <limits>
+
+#include "arena/alignment.h"
+
+#if defined(__has_feature)
+#if __has_feature(address_sanitizer)
+#define GRADRECOMP_ADDRESS_SANITIZER
+#endif
+#elif defined(__SANITIZE_ADDRESS__)
+#define GRADRECOMP_ADDRESS_SANITIZER
+#endif
+#ifdef GRADRECOMP_ADDRESS_SANITIZER
+#include <sanitizer/asan_interface.h>
+#endif
+
+namespace gradrecomp::arena {
+namespace {
+
+void poison([[maybe_unused]] void* begin, [[maybe_unused]] std::size_t bytes) {
+#ifdef GRADRECOMP_ADDRESS_SANITIZER
+  __asan_poison_memory_region(begin, bytes);
+#endif
+}
+
+void unpoison([[maybe_unused]] void* begin, [[maybe_unused]] std::size_t bytes) {
+#ifdef GRADRECOMP_ADDRESS_SANITIZER
+  __asan_unpoison_memory_region(begin, bytes);
+#endif
+}
+
+constexpr std::size_t kMostBytes = std::numeric_limits<std::size_t>::max() - kAlignment;
+
+}  // namespace
+
+Arena::Arena(std::size_t bytes) : range_(bytes), gaps_(range_.size()) {}
+
+void* Arena::allocate(std::size_t bytes) {
+  if (bytes == 0 || bytes > kMostBytes) return nullptr;
+  const std::lock_guard lock(mutex_);
+  const auto offset = gaps_.take_first(aligned(bytes));
+  return offset ? open_block({*offset, aligned(bytes)}) : nullptr;
+}
+
+void* Arena::allocate_at(std::size_t offset, std::size_t bytes) {
+  if (bytes == 0 || bytes > kMostBytes) return nullptr;
+  const std::lock_guard lock(mutex_);
+  const Extent wanted{offset, aligned(bytes)};
+  return gaps_.take(wanted) ? open_block(wanted) : nullptr;
+}
+
+void* Arena::open_block(Extent extent) {
+  void* block = range_.begin() + extent.offset;
+  if (!range_.open(extent.end())) {
+    gaps_.give_back(extent);
+    return nullptr;
+  }
+  blocks_.emplace(block, extent);
+  bytes_in_use_ += extent.bytes;
+  most_end_ = std::max(most_end_, extent.end());
+  unpoison(block, extent.bytes);
+  return block;
+}
+
+void Arena::free(void* block) {
+  const std::lock_guard lock(mutex_);
+  const auto found = blocks_.find(block);
+  const Extent extent = found->second;
+  blocks_.erase(found);
+  bytes_in_use_ -= extent.bytes;
+  poison(block, extent.bytes);
+  gaps_.give_back(extent);
+}
+
+void Arena::give_back_free() {
+  const std::lock_guard lock(mutex_);
+  for (const Extent& gap : gaps_.all()) {
+    if (gap.offset < most_end_) {
+      range_.give_back(gap.offset, std::min(gap.end(), most_end_) - gap.offset);
+    }
+  }
+}
+
+std::size_t Arena::bytes_in_use() const {
+  const std::lock_guard lock(mutex_);
+  return bytes_in_use_;
+}
+
+}  // namespace gradrecomp::arena
