@@ -31,6 +31,9 @@ void unpoison([[maybe_unused]] void* begin, [[maybe_unused]] std::size_t bytes) 
 #endif
 }
 
+// Steps that take longer may find that their pages are gone, and have them faulted in again.
+constexpr std::chrono::minutes kPeriod{1};
+
 constexpr std::size_t kMostBytes = std::numeric_limits<std::size_t>::max() - kAlignment;
 
 }  // namespace
@@ -59,7 +62,8 @@ void* Arena::open_block(Extent extent) {
   }
   blocks_.emplace(block, extent);
   bytes_in_use_ += extent.bytes;
-  most_end_ = std::max(most_end_, extent.end());
+  resident_end_ = std::max(resident_end_, extent.end());
+  period_end_ = std::max(period_end_, extent.end());
   unpoison(block, extent.bytes);
   return block;
 }
@@ -72,15 +76,33 @@ void Arena::free(void* block) {
   bytes_in_use_ -= extent.bytes;
   poison(block, extent.bytes);
   gaps_.give_back(extent);
+  if (Clock::now() - period_start_ > kPeriod) begin_period();
 }
 
 void Arena::give_back_free() {
   const std::lock_guard lock(mutex_);
+  give_back_beyond(0);
+}
+
+void Arena::end_period() {
+  const std::lock_guard lock(mutex_);
+  begin_period();
+}
+
+void Arena::begin_period() {
+  give_back_beyond(std::max(period_end_, last_period_end_));
+  last_period_end_ = period_end_;
+  period_end_ = gaps_.end_of_taken();
+  period_start_ = Clock::now();
+}
+
+void Arena::give_back_beyond(std::size_t offset) {
   for (const Extent& gap : gaps_.all()) {
-    if (gap.offset < most_end_) {
-      range_.give_back(gap.offset, std::min(gap.end(), most_end_) - gap.offset);
-    }
+    const std::size_t first = std::max(gap.offset, offset);
+    const std::size_t end = std::min(gap.end(), resident_end_);
+    if (first < end) range_.give_back(first, end - first);
   }
+  resident_end_ = std::min(resident_end_, std::max(offset, gaps_.end_of_taken()));
 }
 
 std::size_t Arena::bytes_in_use() const {

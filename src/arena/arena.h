@@ -1,5 +1,6 @@
 #pragma once
 
+#include <chrono>
 #include <cstddef>
 #include <mutex>
 #include <unordered_map>
@@ -14,7 +15,8 @@ namespace gradrecomp::arena {
 /// more than the most that was alive at once.
 ///
 /// What is freed stays with the process, to be written again without page faults, until
-/// give_back_free() is called. The address sanitizer sees what no block covers as poisoned.
+/// give_back_free() is called or a minute or two pass in which no block reaches as far. The address
+/// sanitizer sees what no block covers as poisoned.
 ///
 /// Threads: safe to use from any.
 class Arena {
@@ -31,6 +33,9 @@ class Arena {
   void free(void* block);
   /// Gives the memory of the pages that no block covers back to the system.
   void give_back_free();
+  /// Ends a period, as free() does each minute: gives back what no block has reached in this one and
+  /// the one before.
+  void end_period();
 
   /// Whether an address lies in this arena's range.
   [[nodiscard]] bool owns(const void* address) const { return range_.contains(address); }
@@ -40,14 +45,21 @@ class Arena {
   [[nodiscard]] std::mutex& mutex() { return mutex_; }
 
  private:
+  using Clock = std::chrono::steady_clock;
+
   void* open_block(Extent extent);
+  void give_back_beyond(std::size_t offset);
+  void begin_period();
 
   mutable std::mutex mutex_;
   AddressRange range_;
   Gaps gaps_;
   std::unordered_map<void*, Extent> blocks_;
   std::size_t bytes_in_use_ = 0;
-  std::size_t most_end_ = 0;  ///< no block has ever reached further
+  std::size_t resident_end_ = 0;     ///< no page beyond holds memory
+  std::size_t period_end_ = 0;       ///< the furthest that a block has reached in this period
+  std::size_t last_period_end_ = 0;  ///< and in the one before
+  Clock::time_point period_start_ = Clock::now();
 };
 
 }  // namespace gradrecomp::arena

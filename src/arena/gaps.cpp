@@ -4,8 +4,13 @@
 
 namespace gradrecomp::arena {
 
-Gaps::Gaps(std::size_t bytes) {
+Gaps::Gaps(std::size_t bytes) : bytes_(bytes) {
   if (bytes > 0) gaps_.push_back({0, bytes});
+}
+
+std::size_t Gaps::end_of_taken() const {
+  const bool is_last_free = !gaps_.empty() && gaps_.back().end() == bytes_;
+  return is_last_free ? gaps_.back().offset : bytes_;
 }
 
 std::optional<std::size_t> Gaps::take_first(std::size_t bytes) {

@@ -32,10 +32,13 @@ class Gaps {
   /// Makes a gap of `taken`, joined to those beside it.
   void give_back(Extent taken);
 
+  /// The end of the furthest block; 0 if there is none.
+  [[nodiscard]] std::size_t end_of_taken() const;
   /// In order of their offsets; none touches the next.
   [[nodiscard]] const std::vector<Extent>& all() const { return gaps_; }
 
  private:
+  std::size_t bytes_;
   std::vector<Extent> gaps_;
 };
 

@@ -91,6 +91,38 @@ TEST(Arena, GivesBackThePagesThatNoBlockCovers) {
   EXPECT_EQ(static_cast<char*>(first)[4 * kMiB - 1], 1);
 }
 
+TEST(Arena, GivesBackInTimeWhatNoBlockReachesAnyMore) {
+  Arena arena(64 * kMiB);
+  const auto page = static_cast<std::size_t>(sysconf(_SC_PAGESIZE));
+  void* small = nullptr;
+  const auto use = [&](std::size_t bytes) {
+    small = arena.allocate(bytes);
+    std::memset(small, 1, bytes);
+    arena.free(small);
+  };
+  use(12 * kMiB);
+  arena.end_period();
+  use(4 * kMiB);
+  arena.end_period();  // the large one was in the period before
+  EXPECT_EQ(num_resident_pages(small, 12 * kMiB), 12 * kMiB / page);
+  use(4 * kMiB);
+  arena.end_period();
+  EXPECT_EQ(num_resident_pages(small, 12 * kMiB), 4 * kMiB / page);
+  use(12 * kMiB);
+  EXPECT_EQ(num_resident_pages(small, 12 * kMiB), 12 * kMiB / page);
+}
+
+TEST(Arena, KeepsInTimeWhatBlocksCover) {
+  Arena arena(64 * kMiB);
+  void* first = arena.allocate(4 * kMiB);
+  auto* second = static_cast<unsigned char*>(arena.allocate(4 * kMiB));
+  std::memset(second, 7, 4 * kMiB);
+  arena.free(first);
+  for (int i = 0; i < 4; ++i) arena.end_period();
+  EXPECT_EQ(second[0], 7);
+  EXPECT_EQ(second[4 * kMiB - 1], 7);
+}
+
 TEST(Arena, KeepsWhatBlocksContain) {
   struct Block {
     unsigned char* begin;

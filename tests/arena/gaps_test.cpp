@@ -62,6 +62,11 @@ class Bytes {
   void set(Extent extent, bool taken) {
     for (std::size_t i = extent.offset; i < extent.end(); ++i) taken_[i] = taken;
   }
+  [[nodiscard]] std::size_t end_of_taken() const {
+    std::size_t end = taken_.size();
+    while (end > 0 && !taken_[end - 1]) --end;
+    return end;
+  }
   [[nodiscard]] Extents gaps() const {
     Extents found;
     for (std::size_t i = 0; i < taken_.size(); ++i) {
@@ -110,6 +115,7 @@ TEST(Gaps, AreWhatNoBlockCovers) {
         blocks.pop_back();
     }
     ASSERT_EQ(gaps.all(), bytes.gaps());
+    ASSERT_EQ(gaps.end_of_taken(), bytes.end_of_taken());
   }
 }
 
