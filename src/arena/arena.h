@@ -33,8 +33,8 @@ class Arena {
   void free(void* block);
   /// Gives the memory of the pages that no block covers back to the system.
   void give_back_free();
-  /// Ends a period, as free() does each minute: gives back what no block has reached in this one and
-  /// the one before.
+  /// Ends a period, as free() does each minute: gives back what no block has reached in this one
+  /// and the one before.
   void end_period();
 
   /// Whether an address lies in this arena's range.
