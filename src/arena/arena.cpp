@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <limits>
+#include <new>
 
 #include "arena/alignment.h"
 
@@ -43,6 +44,7 @@ Arena::Arena(std::size_t bytes) : range_(bytes), gaps_(range_.size()) {}
 void* Arena::allocate(std::size_t bytes) {
   if (bytes == 0 || bytes > kMostBytes) return nullptr;
   const std::lock_guard lock(mutex_);
+  gaps_.make_room_for(blocks_.size() + 1);
   const auto offset = gaps_.take_first(aligned(bytes));
   return offset ? open_block({*offset, aligned(bytes)}) : nullptr;
 }
@@ -50,6 +52,7 @@ void* Arena::allocate(std::size_t bytes) {
 void* Arena::allocate_at(std::size_t offset, std::size_t bytes) {
   if (bytes == 0 || bytes > kMostBytes) return nullptr;
   const std::lock_guard lock(mutex_);
+  gaps_.make_room_for(blocks_.size() + 1);
   const Extent wanted{offset, aligned(bytes)};
   return gaps_.take(wanted) ? open_block(wanted) : nullptr;
 }
@@ -60,7 +63,12 @@ void* Arena::open_block(Extent extent) {
     gaps_.give_back(extent);
     return nullptr;
   }
-  blocks_.emplace(block, extent);
+  try {
+    blocks_.emplace(block, extent);
+  } catch (const std::bad_alloc&) {
+    gaps_.give_back(extent);
+    throw;
+  }
   bytes_in_use_ += extent.bytes;
   resident_end_ = std::max(resident_end_, extent.end());
   period_end_ = std::max(period_end_, extent.end());

@@ -25,6 +25,7 @@ class Arena {
   explicit Arena(std::size_t bytes);
 
   /// A block of at least `bytes`; null where none is to be had.
+  /// Throws: std::bad_alloc without memory for its own records; nothing has changed then.
   void* allocate(std::size_t bytes);
   /// The block of `bytes` that begins at `offset`, a multiple of the alignment; null where another
   /// lies there or none is to be had.

@@ -8,6 +8,11 @@ Gaps::Gaps(std::size_t bytes) : bytes_(bytes) {
   if (bytes > 0) gaps_.push_back({0, bytes});
 }
 
+// There is at most one gap more than there are blocks.
+void Gaps::make_room_for(std::size_t num_blocks) {
+  if (gaps_.capacity() <= num_blocks) gaps_.reserve(2 * num_blocks + 2);
+}
+
 std::size_t Gaps::end_of_taken() const {
   const bool is_last_free = !gaps_.empty() && gaps_.back().end() == bytes_;
   return is_last_free ? gaps_.back().offset : bytes_;

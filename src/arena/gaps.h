@@ -25,6 +25,9 @@ class Gaps {
   /// All of a range of `bytes` is one gap.
   explicit Gaps(std::size_t bytes);
 
+  /// Has give_back() throw nothing while no more than `num_blocks` blocks are taken.
+  /// Throws: std::bad_alloc.
+  void make_room_for(std::size_t num_blocks);
   /// Takes `bytes` from the first gap that has as many. Returns their offset; none if no gap has.
   std::optional<std::size_t> take_first(std::size_t bytes);
   /// Takes `wanted` if it is free.

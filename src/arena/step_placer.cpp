@@ -1,5 +1,6 @@
 #include "arena/step_placer.h"
 
+#include <new>
 #include <utility>
 
 namespace gradrecomp::arena {
@@ -32,17 +33,19 @@ bool StepPlacer::end(StepId step, bool complete) {
   std::shared_ptr<const AddressPlan> plan;
   LifetimeLog log;
   std::size_t num_served = 0;
+  bool was_logged = false;
   {
     const std::lock_guard lock(mutex_);
     if (step == kNone || step != step_) return false;
     step_ = kNone;
-    logs_ = false;
+    was_logged = logs_.exchange(false);
     addresses = std::exchange(addresses_, nullptr);
     plan = std::exchange(plan_, nullptr);
     log = std::exchange(log_, {});
     num_served = num_served_;
   }
   if (!complete) return false;
+  if (!plan && !was_logged) return false;
   if (plan) {
     addresses->followed(*plan, num_served);
     return false;
@@ -65,7 +68,13 @@ void* StepPlacer::allocate(std::size_t bytes) {
 void StepPlacer::got_elsewhere(const void* block, std::size_t bytes) {
   if (!logs_ || !is_of_this_thread()) return;
   const std::lock_guard lock(mutex_);
-  if (logs_ && is_of_this_thread()) log_.allocated(block, bytes);
+  if (!logs_ || !is_of_this_thread()) return;
+  try {
+    log_.allocated(block, bytes);
+  } catch (const std::bad_alloc&) {
+    logs_ = false;  // the step goes on, and a later one is logged
+    log_ = {};
+  }
 }
 
 void StepPlacer::freed(const void* block) {

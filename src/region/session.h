@@ -31,8 +31,8 @@ struct KnownSequence {
   std::shared_ptr<const std::string> name;   ///< of the plan, for messages
   std::string why_safe;         ///< why it goes by what its first step kept; empty if by a plan
   bool is_provisional = false;  ///< it goes so until a backward pass comes
-  std::shared_ptr<arena::SequenceAddresses>
-      addresses;  ///< of its steps' blocks; null without a plan
+  /// Of its steps' blocks; null without a plan, and for devices.
+  std::shared_ptr<arena::SequenceAddresses> addresses;
 
   [[nodiscard]] std::uint64_t signature() const { return recording_plan.sequence->back(); }
   [[nodiscard]] bool is_to_be_planned() const { return why_safe.empty(); }
