@@ -1,6 +1,6 @@
 #include "arena/address_plan.h"
 
-#include <algorithm>
+#include <utility>
 
 namespace gradrecomp::arena {
 namespace {
@@ -27,12 +27,13 @@ bool SequenceAddresses::wants_log() const {
   return plan_ == nullptr && num_logs_ < kMostLogs;
 }
 
-void SequenceAddresses::logged(const Lifetimes& lifetimes) {
+bool SequenceAddresses::logged(const Lifetimes& lifetimes) {
   std::shared_ptr<const AddressPlan> made;
   if (lifetimes.size() <= kMostBlocks) made = std::make_shared<const AddressPlan>(lifetimes);
   const std::lock_guard lock(mutex_);
   plan_ = std::move(made);
   num_logs_ = plan_ ? num_logs_ + 1 : kMostLogs;
+  return plan_ != nullptr;
 }
 
 void SequenceAddresses::followed(const AddressPlan& plan, std::size_t num_served) {

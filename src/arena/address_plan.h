@@ -40,8 +40,9 @@ class SequenceAddresses {
   /// Null until a step was logged.
   [[nodiscard]] std::shared_ptr<const AddressPlan> plan() const;
   [[nodiscard]] bool wants_log() const;
-  /// Plans for the steps that come, from the blocks of one that was logged.
-  void logged(const Lifetimes& lifetimes);
+  /// Plans for the steps that come, from the blocks of one that was logged. Whether there is a
+  /// plan.
+  bool logged(const Lifetimes& lifetimes);
   /// Notes how many blocks of a step found their place free and themselves expected.
   void followed(const AddressPlan& plan, std::size_t num_served);
 

@@ -44,14 +44,8 @@ bool StepPlacer::end(StepId step, bool complete) {
     log = std::exchange(log_, {});
     num_served = num_served_;
   }
-  if (!complete) return false;
-  if (!plan && !was_logged) return false;
-  if (plan) {
-    addresses->followed(*plan, num_served);
-    return false;
-  }
-  addresses->logged(log.lifetimes());
-  return addresses->plan() != nullptr;
+  if (complete && plan) addresses->followed(*plan, num_served);
+  return complete && was_logged && addresses->logged(log.lifetimes());
 }
 
 void* StepPlacer::allocate(std::size_t bytes) {
