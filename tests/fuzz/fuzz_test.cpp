@@ -89,7 +89,7 @@ TEST(Fuzz, HostileProgramsAreBitIdenticalUnderGradRecompOrRefused) {
 TEST(Fuzz, HostileProgramsThatFailedOnceAreRight) {
   ASSERT_TRUE(installed);
   for (const std::uint64_t seed :
-       {2012058, 5000714, 5102516, 7003118, 7004722, 20002296, 50015602}) {
+       {2012058, 5000714, 5102516, 7003118, 7004722, 20002296, 50015602, 90008708}) {
     const Program program = generate_hostile(seed);
     const auto findings = check(program).findings;
     EXPECT_TRUE(findings.empty()) << "seed " << seed << "\n" << told(findings) << listing(program);

@@ -36,6 +36,12 @@ void record(Outcome& outcome, const std::string& name, const Tensor& tensor) {
   outcome.records.push_back({name, bytes_of(tensor)});
 }
 
+bool hands_out_leaves(const std::vector<Tensor>& outputs) {
+  return std::ranges::any_of(outputs, [](const Tensor& output) {
+    return output.requires_grad() && (output.is_leaf() || output.is_view());
+  });
+}
+
 // One run, step by step; its members are the only owners of the run's tensors.
 class Run {
  public:
@@ -65,9 +71,7 @@ class Run {
       auto outputs = machine.run();
       errors_ = machine.errors();
       outcome_.caught += machine.caught();
-      outcome_.returns_leaves |= std::ranges::any_of(outputs, [](const Tensor& output) {
-        return output.requires_grad() && (output.is_leaf() || output.is_view());
-      });
+      outcome_.returns_leaves |= hands_out_leaves(outputs) || hands_out_leaves(world_.leaked);
       return outputs;
     });
   }

@@ -32,7 +32,7 @@ struct Outcome {
   bool replays_in_backward = false;      ///< by tapes made in backward, of which no plan knows
   bool draws = false;                    ///< from the default generator
   bool casts = false;                    ///< automatically, inside the program
-  bool returns_leaves = false;           ///< as they are, so that no op of the region reads them
+  bool returns_leaves = false;           ///< or leaks them, so that no op of the region reads them
   bool writes_unseen = false;            ///< past the dispatcher and version counters
   bool may_refuse = false;               ///< such writes met what had been read
 };
