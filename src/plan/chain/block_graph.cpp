@@ -126,24 +126,36 @@ class Extractor {
 
   /// What the block reads of earlier blocks: droppable values are made by op 0.
   void add_inputs(Index block) {
-    const Block& ops = blocks_.blocks[block];
     Op earlier;
     earlier.name = "earlier blocks";
+    for (const Index v : handed_on(block - 1)) {
+      const Index id = add_value(v);
+      made_.graph.values[id].producer = 0;
+      earlier.outputs.push_back(id);
+    }
+    const Block& ops = blocks_.blocks[block];
     for (Index i = ops.begin_op; i < ops.end_op; ++i) {
       for (const Index u : graph_.ops[i].inputs) {
-        const Value& x = value(u);
-        if (x.producer >= ops.begin_op || local_[u] >= 0) continue;
-        const Index id = add_value(u);
-        if (x.producer < 0 || x.must_keep || x.snapshot || x.overwritten_by >= 0) continue;
-        if (verdicts_[u] == Verdict::keep || blocks_.made_in[u] + 1 != block) continue;
-        made_.graph.values[id].producer = 0;
-        earlier.outputs.push_back(id);
+        if (value(u).producer < ops.begin_op && local_[u] < 0) add_value(u);
       }
     }
     if (earlier.outputs.empty()) return;
     made_.inputs = earlier.outputs;
     made_.graph.ops.push_back(std::move(earlier));
     add_op_event(0);
+  }
+
+  /// What a plan may drop of that which a block hands on to the next one.
+  [[nodiscard]] std::vector<Index> handed_on(Index block) const {
+    std::vector<Index> values;
+    if (block < 0 || block + 1 == static_cast<Index>(blocks_.blocks.size())) return values;
+    for (const Index v : blocks_.blocks[block].boundary) {
+      const Value& x = value(v);
+      const bool can_drop = is_own(v, block) && !x.must_keep && !x.snapshot && resident_[v] == 0;
+      if (!can_drop || verdicts_[v] == Verdict::keep || blocks_.home[v] > block + 1) continue;
+      values.push_back(v);
+    }
+    return values;
   }
 
   void add_op(Index i, bool is_first) {
@@ -204,20 +216,14 @@ class Extractor {
 
   /// The end of forward, and what a later block makes of this one if its boundary was dropped.
   void add_sweep(Index block) {
-    const Index end = blocks_.blocks[block].end_op;
-    std::vector<Index> handed_on;
-    for (const Index v : blocks_.blocks[block].boundary) {
-      const Value& x = value(v);
-      const bool can_drop = is_own(v, block) && !x.must_keep && !x.snapshot && resident_[v] == 0;
-      if (!can_drop || verdicts_[v] == Verdict::keep || blocks_.home[v] > block + 1) continue;
-      handed_on.push_back(v);
+    const std::vector<Index> values = handed_on(block);
+    for (const Index v : values) {
       made_.boundary.push_back(local_[v]);
+      add_event(EventKind::save, v);
     }
-    if (end == static_cast<Index>(graph_.ops.size())) handed_on.clear();
-    for (const Index v : handed_on) add_event(EventKind::save, v);
     made_.graph.events.push_back({.kind = EventKind::seal});
-    for (const Index v : handed_on) add_event(EventKind::demand, v);
-    for (const Index v : handed_on) add_event(EventKind::release, v);
+    for (const Index v : values) add_event(EventKind::demand, v);
+    for (const Index v : values) add_event(EventKind::release, v);
     made_.sweep_end = static_cast<Index>(made_.graph.events.size());
   }
 

@@ -15,8 +15,8 @@ namespace gradrecomp::plan {
 struct BlockGraph {
   Graph graph;
   std::vector<Index> global;    ///< per value: its index in the whole graph
-  std::vector<Index> inputs;    ///< values of earlier blocks that a plan may drop
-  std::vector<Index> boundary;  ///< values made here that the next block reads, likewise
+  std::vector<Index> inputs;    ///< values of the block before that a plan may drop
+  std::vector<Index> boundary;  ///< those made here that are the inputs of the next, in its order
   std::vector<Index> choices;   ///< other values made here that a plan may keep or drop
   KeptSet keep;                 ///< those decided beforehand
   Index sweep_end = 0;          ///< events after the replay that a later block sets off

@@ -31,6 +31,8 @@
 //   since_i' = max(since_i + R, since_p + R + S, A) for i <= p,  since_(p+1)' = T
 //   cost' = cost + c + p * (cost of a pass)
 // with T the tail peak of the block: from its own reach on.
+// Where two values cross a cut and one of them is kept, the plan is open too, and goes on only with
+// options that agree on which.
 // Exact but for costs that fall into one bucket, of which the lowest peak survives, for the number
 // of open plans a bucket holds, and for since_1 and later, which do not tell open plans apart.
 
@@ -80,15 +82,18 @@ class ChainProgram {
 
     [[nodiscard]] std::int64_t run_bytes() const { return since_bytes.front(); }
   };
+  using Cells = std::vector<std::vector<Partial>>;  ///< per bucket and number of reaches
 
   void prepend(std::size_t k) {
     const Menu& menu = *menus_[k];
     block_ = k;
     next_closed_.assign(size_.num_buckets, {});
-    next_open_.resize(static_cast<std::size_t>(size_.num_buckets) * num_lists());
-    for (std::vector<Partial>& cell : next_open_) cell.clear();
-    for (const CutFate out : {CutFate::kept, CutFate::dropped}) {
-      for (const CutFate in : {CutFate::kept, CutFate::dropped}) {
+    for (Cells& cells : next_open_) {
+      cells.resize(static_cast<std::size_t>(size_.num_buckets) * num_lists());
+      for (std::vector<Partial>& cell : cells) cell.clear();
+    }
+    for (const CutFate out : kCutFates) {
+      for (const CutFate in : kCutFates) {
         for (const Option& option : menu.of(out, in)) extend({&option, out, in, 0});
         if (out == CutFate::kept) continue;
         for (int passes = 1; passes <= size_.max_passes; ++passes) {
@@ -102,15 +107,18 @@ class ChainProgram {
         closed_.push_back(partial);
       }
     }
-    prune_open();
     for (Partial& partial : closed_) partial.step = commit(partial.step);
-    for (Partial& partial : open_) partial.step = commit(partial.step);
+    for (std::size_t fate = 0; fate < open_.size(); ++fate) {
+      open_[fate] = pruned(next_open_[fate]);
+      for (Partial& partial : open_[fate]) partial.step = commit(partial.step);
+    }
     tried_.clear();
   }
 
   void extend(const BlockChoice& choice) {
     if (choice.option->just_in_time && size_.max_passes == 0) return;
-    const std::vector<Partial>& after = choice.out == CutFate::kept ? closed_ : open_;
+    const bool is_closed = choice.out == CutFate::kept;
+    const std::vector<Partial>& after = is_closed ? closed_ : open_[position(choice.out)];
     for (const Partial& partial : after) {
       if (choice.num_passes > 0 && choice.num_passes >= partial.num_reaches) continue;
       const Partial made = joined(partial, choice);
@@ -129,8 +137,8 @@ class ChainProgram {
     const int passes = choice.num_passes;
     Partial made{.rest_bytes = after.rest_bytes + o.retained_bytes,
                  .cost = after.cost + o.cost + passes * o.pass_cost};
-    const bool was_open = choice.out == CutFate::dropped;
-    const bool stays_open = choice.in == CutFate::dropped;
+    const bool was_open = choice.out != CutFate::kept;
+    const bool stays_open = choice.in != CutFate::kept;
     const std::int64_t swept =
         was_open ? after.since_bytes[passes] + o.retained_bytes + o.swept_bytes : 0;
     if (was_open && stays_open && o.linked) {
@@ -174,7 +182,8 @@ class ChainProgram {
       cell = made;
       return;
     }
-    std::vector<Partial>& cell = next_open_[bucket * num_lists() + made.num_reaches];
+    Cells& cells = next_open_[position(choice.in)];
+    std::vector<Partial>& cell = cells[bucket * num_lists() + made.num_reaches];
     if (covered(cell, made)) return;
     made.step = note(choice, next);
     insert(cell, made);
@@ -194,21 +203,22 @@ class ChainProgram {
     return static_cast<Index>(steps_.size()) - 1;
   }
 
-  /// Leaves open plans that no cheaper one matches in both peaks, by rising cost.
-  void prune_open() {
-    open_.clear();
+  /// The open plans that no cheaper one matches in both peaks, by rising cost.
+  [[nodiscard]] std::vector<Partial> pruned(Cells& cells) const {
+    std::vector<Partial> left;
     // Per number of passes: those taken so far, by rising rest and falling run.
     std::vector<std::vector<Partial>> lowest(num_lists());
-    for (std::vector<Partial>& cell : next_open_) {
+    for (std::vector<Partial>& cell : cells) {
       thin(cell);
       for (const Partial& partial : cell) {
         bool fewer = false;
         for (int p = 0; p < partial.num_reaches && !fewer; ++p) fewer = covered(lowest[p], partial);
         if (fewer || covered(lowest[partial.num_reaches], partial)) continue;
         insert(lowest[partial.num_reaches], partial);
-        open_.push_back(partial);
+        left.push_back(partial);
       }
     }
+    return left;
   }
 
   /// Whether one of `lowest` has neither peak higher; they have rising rest and falling run.
@@ -272,9 +282,9 @@ class ChainProgram {
   double buckets_per_cost_;
   std::size_t block_ = 0;
   std::vector<Partial> closed_;
-  std::vector<Partial> open_;
+  PerFate<std::vector<Partial>> open_;
   std::vector<Partial> next_closed_;
-  std::vector<std::vector<Partial>> next_open_;
+  PerFate<Cells> next_open_;
   std::vector<Link> tried_;
   std::vector<Link> steps_;
 };

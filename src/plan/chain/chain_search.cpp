@@ -66,9 +66,10 @@ ChainSearch::ChainSearch(const Graph& graph, const ReplayCost& replay_cost,
 }
 
 std::vector<ChainPoint> ChainSearch::front(const ChainSize& size) const {
-  double dearest = 0;
-  for (const Menu* menu : menus_.of_blocks()) dearest += menu->dearest(size.max_passes);
   ChainSize needed = size;
+  if (!blocks_.are_clean) needed.max_passes = std::min(size.max_passes, 1);
+  double dearest = 0;
+  for (const Menu* menu : menus_.of_blocks()) dearest += menu->dearest(needed.max_passes);
   needed.max_cost = std::max(std::min(size.max_cost, dearest), 1e-9);
   return solve_chain(menus_.of_blocks(), needed);
 }
@@ -91,22 +92,22 @@ std::vector<Index> ChainSearch::cached_from(const ChainPoint& point) const {
   const auto defers = [](const BlockChoice& choice) {
     return choice.num_passes > 0 || choice.option->just_in_time;
   };
-  if (std::ranges::none_of(point.choices, defers)) return {};
+  if (blocks_.are_clean && std::ranges::none_of(point.choices, defers)) return {};
   std::vector<Index> from(graph_.values.size(), 0);
   std::vector<Index> reaches;  // per replay that runs across the current cut: its earliest event
   for (std::size_t b = block_graphs_.size(); b-- > 0;) {
     const BlockGraph& block = block_graphs_[b];
     const BlockChoice& choice = point.choices[b];
-    const bool was_open = choice.out == CutFate::dropped;
+    const bool was_open = choice.out != CutFate::kept;
     const Index due = was_open && choice.num_passes > 0 ? reaches.at(choice.num_passes) : 0;
     for (const Index v : block.global) {
       if (blocks_.made_in[v] != static_cast<Index>(b)) continue;
       from[v] = choice.option->just_in_time ? std::max(due, first_demand_[v]) : due;
     }
-    for (const Index v : block.boundary) from[block.global[v]] = due;
+    for (const Index v : block.boundary) from[block.global[v]] = blocks_.are_clean ? due : ~due;
     const bool goes_on = was_open && choice.option->linked;
     reaches.resize(goes_on ? choice.num_passes + 1 : 0);
-    if (choice.in == CutFate::dropped) reaches.push_back(backward_begin_[b]);
+    if (choice.in != CutFate::kept) reaches.push_back(backward_begin_[b]);
   }
   return from;
 }

@@ -25,6 +25,8 @@ namespace gradrecomp::plan {
 namespace {
 
 constexpr std::size_t kFewChoices = 8;
+constexpr std::size_t kMostCrossing = 2;  // of which each has a fate of its own
+constexpr std::size_t kManyFates = 4;     // of both cuts
 
 bool as_good(const Option& a, const Option& b) {
   return a.linked == b.linked && a.just_in_time == b.just_in_time &&
@@ -37,10 +39,11 @@ bool as_good(const Option& a, const Option& b) {
 class MenuSearch {
  public:
   MenuSearch(const BlockGraph& block, const ReplayCost& replay_cost, Simulator& simulator,
-             CutFate out, CutFate in)
+             std::vector<ReplayList>& replays, CutFate out, CutFate in)
       : block_(block),
         replay_cost_(replay_cost),
         simulator_(simulator),
+        replays_(replays),
         out_(out),
         in_(in),
         num_choices_(std::min(block.choices.size(), kMaxChoices)) {}
@@ -194,13 +197,28 @@ class MenuSearch {
       options = thinned_options(std::move(options), num_options);
     }
     std::ranges::stable_sort(options, {}, &Option::cost);
-    for (Option& option : options) option.tail_peak_bytes = tail_peak(option);
+    for (Option& option : options) {
+      option.replays = list_replays(option);
+      option.tail_peak_bytes = tail_peak(option);
+    }
     return options;
+  }
+
+  Index list_replays(const Option& option) {
+    static_cast<void>(
+        measure(option.kept, option.just_in_time ? Timing::just_in_time : Timing::at_once));
+    ReplayList& list = replays_.emplace_back();
+    list.ops = timeline_.replayed_ops;
+    const auto begins_later = [&](Index event) { return event >= block_.sweep_end; };
+    const auto later = std::ranges::find_if(timeline_.replay_events, begins_later);
+    list.num_passing = static_cast<std::size_t>(later - timeline_.replay_events.begin());
+    return static_cast<Index>(replays_.size()) - 1;
   }
 
   const BlockGraph& block_;
   const ReplayCost& replay_cost_;
   Simulator& simulator_;
+  std::vector<ReplayList>& replays_;
   CutFate out_;
   CutFate in_;
   std::size_t num_choices_;
@@ -210,7 +228,20 @@ class MenuSearch {
   std::unordered_set<std::uint64_t> seen_;
 };
 
+void decide(KeptSet& keep, const std::vector<Index>& crossing, CutFate fate) {
+  for (std::size_t i = 0; i < crossing.size(); ++i) {
+    const bool has_bit = i < kMostCrossing && (position(fate) >> i) % 2 == 1;
+    keep[crossing[i]] = fate == CutFate::kept || has_bit ? 1 : 0;
+  }
+}
+
 }  // namespace
+
+std::span<const CutFate> fates_of(std::size_t num_crossing) {
+  static constexpr std::array kWhole{CutFate::dropped, CutFate::kept};
+  if (num_crossing == kMostCrossing) return kCutFates;
+  return num_crossing == 0 ? std::span(kWhole).last(1) : std::span(kWhole);
+}
 
 double Menu::dearest(int num_passes) const {
   double cost = 0;
@@ -226,8 +257,8 @@ double Menu::dearest(int num_passes) const {
 
 KeptSet kept_in_block(const BlockGraph& block, std::uint64_t kept, CutFate out, CutFate in) {
   KeptSet keep = block.keep;
-  for (const Index v : block.inputs) keep[v] = in == CutFate::kept ? 1 : 0;
-  for (const Index v : block.boundary) keep[v] = out == CutFate::kept ? 1 : 0;
+  decide(keep, block.inputs, in);
+  decide(keep, block.boundary, out);
   const std::size_t num_choices = std::min(block.choices.size(), kMaxChoices);
   for (std::size_t i = 0; i < num_choices; ++i) keep[block.choices[i]] = (kept >> i) & 1;
   return keep;
@@ -236,11 +267,37 @@ KeptSet kept_in_block(const BlockGraph& block, std::uint64_t kept, CutFate out, 
 Menu make_menu(const BlockGraph& block, const ReplayCost& replay_cost, const MenuSize& size) {
   Menu menu;
   Simulator simulator(block.graph);
-  for (const CutFate out : {CutFate::dropped, CutFate::kept}) {
-    if (out == CutFate::dropped && block.boundary.empty()) continue;
-    for (const CutFate in : {CutFate::dropped, CutFate::kept}) {
-      if (in == CutFate::dropped && block.inputs.empty()) continue;
-      menu.of(out, in) = MenuSearch(block, replay_cost, simulator, out, in).run(size);
+  const std::span<const CutFate> outs = fates_of(block.boundary.size());
+  const std::span<const CutFate> ins = fates_of(block.inputs.size());
+  MenuSize each = size;
+  if (outs.size() * ins.size() > kManyFates) {
+    each.num_options = size.num_options / 2;
+    each.num_just_in_time = 0;
+  }
+  for (const CutFate out : outs) {
+    for (const CutFate in : ins) {
+      menu.of(out, in) = MenuSearch(block, replay_cost, simulator, menu.replays, out, in).run(each);
+    }
+  }
+  return menu;
+}
+
+Menu recosted(Menu menu, const Graph& other, const Graph& block, const ReplayCost& replay_cost) {
+  std::vector<double> differences;
+  for (std::size_t i = 0; i < block.ops.size(); ++i) {
+    differences.push_back(replay_cost.total(block.ops[i]) - replay_cost.total(other.ops[i]));
+  }
+  const auto add_to = [&](double& cost, std::span<const Index> replayed) {
+    for (const Index op : replayed) cost += differences[op];
+    cost = std::max(cost, 0.0);
+  };
+  for (auto& of_out : menu.options) {
+    for (auto& of_in : of_out) {
+      for (Option& option : of_in) {
+        const ReplayList& list = menu.replays[option.replays];
+        add_to(option.cost, list.ops);
+        add_to(option.pass_cost, std::span(list.ops).first(list.num_passing));
+      }
     }
   }
   return menu;

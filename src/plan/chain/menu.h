@@ -3,6 +3,7 @@
 #include <array>
 #include <cstddef>
 #include <cstdint>
+#include <span>
 #include <vector>
 
 #include "block_graph.h"
@@ -28,20 +29,39 @@ struct Option {
   /// for more replays.
   bool just_in_time = false;
   bool linked = false;  ///< the replay that a later block starts runs through to earlier ones
+  Index replays = -1;   ///< which of the menu's lists says what it replays
 };
 
-/// Whether what crosses a cut is kept.
-enum class CutFate : std::uint8_t { dropped, kept };
+/// The ops that an option replays, each as often as it does.
+struct ReplayList {
+  std::vector<Index> ops;
+  std::size_t num_passing = 0;  ///< of these, those of a replay that runs through the block: first
+};
+
+/// What is kept of the values that cross a cut: bit i for the i-th. Where more cross than have a
+/// bit, all are kept or none.
+enum class CutFate : std::uint8_t { dropped = 0, first_kept = 1, second_kept = 2, kept = 3 };
+inline constexpr std::array kCutFates{CutFate::dropped, CutFate::first_kept, CutFate::second_kept,
+                                      CutFate::kept};
+
+/// One for each fate of a cut, at its position.
+template <typename T>
+using PerFate = std::array<T, kCutFates.size()>;
+constexpr std::size_t position(CutFate fate) { return static_cast<std::size_t>(fate); }
+
+/// The fates of a cut that so many values cross which may be dropped.
+std::span<const CutFate> fates_of(std::size_t num_crossing);
 
 /// The Pareto options of one block, for each fate of its two cuts.
 struct Menu {
-  std::array<std::array<std::vector<Option>, 2>, 2> options;
+  PerFate<PerFate<std::vector<Option>>> options;
+  std::vector<ReplayList> replays;
 
   [[nodiscard]] std::vector<Option>& of(CutFate out, CutFate in) {
-    return options[static_cast<std::size_t>(out)][static_cast<std::size_t>(in)];
+    return options[position(out)][position(in)];
   }
   [[nodiscard]] const std::vector<Option>& of(CutFate out, CutFate in) const {
-    return options[static_cast<std::size_t>(out)][static_cast<std::size_t>(in)];
+    return options[position(out)][position(in)];
   }
   /// The cost of the dearest option when as many replays run through it.
   [[nodiscard]] double dearest(int num_passes) const;
@@ -55,6 +75,9 @@ struct MenuSize {
 };
 
 Menu make_menu(const BlockGraph& block, const ReplayCost& replay_cost, const MenuSize& size);
+
+/// The menu of `block`, made from that of one which differs from it in seconds alone.
+Menu recosted(Menu menu, const Graph& other, const Graph& block, const ReplayCost& replay_cost);
 
 /// The kept set of `option` over the values of the block's graph.
 KeptSet kept_in_block(const BlockGraph& block, std::uint64_t kept, CutFate out, CutFate in);

@@ -42,28 +42,34 @@ Words fingerprint(const BlockGraph& block) {
   return words;
 }
 
-void average_seconds(std::vector<BlockGraph>& blocks, const std::vector<std::size_t>& equal) {
+/// The first of `equal`, with the mean seconds of all.
+BlockGraph mean_block(const std::vector<BlockGraph>& blocks,
+                      const std::vector<std::size_t>& equal) {
+  BlockGraph mean = blocks[equal.front()];
   for (const auto seconds : {&Op::replay_seconds, &Op::joined_seconds}) {
-    for (std::size_t i = 0; i < blocks[equal.front()].graph.ops.size(); ++i) {
+    for (std::size_t i = 0; i < mean.graph.ops.size(); ++i) {
       double sum = 0;
       for (const std::size_t b : equal) sum += blocks[b].graph.ops[i].*seconds;
-      const double mean = sum / static_cast<double>(equal.size());
-      for (const std::size_t b : equal) blocks[b].graph.ops[i].*seconds = mean;
+      mean.graph.ops[i].*seconds = sum / static_cast<double>(equal.size());
     }
   }
+  return mean;
 }
 
 }  // namespace
 
-Menus::Menus(std::vector<BlockGraph>& blocks, const ReplayCost& replay_cost, const MenuSize& size)
+Menus::Menus(const std::vector<BlockGraph>& blocks, const ReplayCost& replay_cost,
+             const MenuSize& size)
     : of_blocks_(blocks.size()) {
   std::map<Words, std::vector<std::size_t>> classes;
   for (std::size_t b = 0; b < blocks.size(); ++b) classes[fingerprint(blocks[b])].push_back(b);
-  menus_.reserve(classes.size());
   for (const auto& [words, equal] : classes) {
-    average_seconds(blocks, equal);
-    menus_.push_back(make_menu(blocks[equal.front()], replay_cost, size));
-    for (const std::size_t b : equal) of_blocks_[b] = &menus_.back();
+    const BlockGraph mean = mean_block(blocks, equal);
+    const Menu shared = make_menu(mean, replay_cost, size);
+    for (const std::size_t b : equal) {
+      menus_.push_back(recosted(shared, mean.graph, blocks[b].graph, replay_cost));
+      of_blocks_[b] = &menus_.back();
+    }
   }
 }
 

@@ -9,6 +9,9 @@
 namespace gradrecomp::plan {
 namespace {
 
+// What blocks retain adds up over the chain, and of their peaks one is the highest.
+constexpr double kPeakWeight = 0.05;
+
 /// Takes away, again and again, the option that another one replaces at the least loss.
 class Thinning {
  public:
@@ -48,8 +51,8 @@ class Thinning {
     return std::max({0.0, worse(instead.retained_bytes, gone.retained_bytes),
                      worse(instead.retained_bytes + instead.swept_bytes,
                            gone.retained_bytes + gone.swept_bytes),
-                     worse(instead.early_peak_bytes, gone.early_peak_bytes),
-                     worse(instead.late_peak_bytes, gone.late_peak_bytes),
+                     kPeakWeight * worse(instead.early_peak_bytes, gone.early_peak_bytes),
+                     kPeakWeight * worse(instead.late_peak_bytes, gone.late_peak_bytes),
                      (instead.cost - gone.cost) * bytes_per_cost_});
   }
 

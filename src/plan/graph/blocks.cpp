@@ -5,6 +5,8 @@
 #include <cstdint>
 #include <limits>
 
+#include "choosable_values.h"
+
 // Note [ Blocks ]
 // ~~~~~~~~~~~~~~~
 // A cut lies between two ops. What crosses it is every value made before it and read by an op after
@@ -14,7 +16,8 @@
 // can be kept (is the last content of its storage, or cannot be replayed and is held anyway). The
 // cuts taken are the sound ones that at most one value crosses, tiny ones aside (masks and tables
 // that each layer reads), thinned out to the number of blocks wanted. A long run without such a cut
-// is split where the fewest bytes cross.
+// is split where the fewest bytes cross, and its parts again where two values do, as between the
+// cells of a recurrent layer.
 
 namespace gradrecomp::plan {
 namespace {
@@ -35,7 +38,7 @@ class Cutter {
       }
       saved_before_[i + 1] = saved_before_[i] + bytes;
     }
-    tiny_bytes_ = saved_before_.back() / 2000;
+    tiny_bytes_ = saved_before_.back() / std::max<std::int64_t>(2000, 4 * num_saved(graph));
     least_bytes_ = saved_before_.back() / max_blocks;
     sweep();
   }
@@ -60,6 +63,7 @@ class Cutter {
     const auto num_ops = static_cast<Index>(graph_.ops.size());
     sound_.assign(num_ops + 1, true);
     single_.assign(num_ops + 1, false);
+    narrow_.assign(num_ops + 1, false);
     crossing_bytes_.assign(num_ops + 1, 0);
     std::vector<Index> alive;
     for (Index p = 1; p < num_ops; ++p) {
@@ -75,19 +79,24 @@ class Cutter {
         crossing_bytes_[p] += x.bytes;
       }
       single_[p] = sound_[p] && num_large <= 1;
+      narrow_[p] = sound_[p] && num_large <= 2;
     }
   }
 
-  void split(Index begin, Index end) {
+  /// Parts of a long run are split further where few values cross.
+  void split(Index begin, Index end, bool is_part = false) {
     constexpr Index kLongest = 48;
-    const Index cut = end - begin > kLongest ? thinnest_cut(begin, end) : -1;
+    constexpr Index kLongestPart = 24;
+    const Index length = end - begin;
+    Index cut = length > (is_part ? kLongestPart : kLongest) ? thinnest_cut(begin, end) : -1;
+    if (cut >= 0 && length <= kLongest && !narrow_[cut]) cut = -1;
     if (cut < 0) {
       found_.blocks.push_back({begin, end, boundary(end)});
       return;
     }
     found_.are_clean = false;
-    split(begin, cut);
-    split(cut, end);
+    split(begin, cut, true);
+    split(cut, end, true);
   }
 
   /// The sound cut in the middle half of a run that the fewest bytes cross, or -1.
@@ -138,6 +147,7 @@ class Cutter {
   std::vector<std::int64_t> crossing_bytes_;
   std::vector<bool> sound_;
   std::vector<bool> single_;
+  std::vector<bool> narrow_;
   std::int64_t tiny_bytes_ = 0;
   std::int64_t least_bytes_ = 0;
   Blocks found_;

@@ -1,5 +1,6 @@
 #pragma once
 
+#include <algorithm>
 #include <cstdint>
 
 #include "gradrecomp/plan/graph.h"
@@ -18,7 +19,15 @@ inline std::int64_t saved_bytes(const Graph& graph) {
   return bytes;
 }
 
-/// Values of fewer bytes are not worth a choice of their own.
-inline std::int64_t tiny_bytes(const Graph& graph) { return saved_bytes(graph) / 20000; }
+/// As many values as autograd saves.
+inline std::int64_t num_saved(const Graph& graph) {
+  return std::ranges::count(graph.values, true, &Value::saved);
+}
+
+/// Values of fewer bytes are not worth a choice of their own. Of many values, each may be a small
+/// part of the whole, so a value that is not far below their mean is never tiny.
+inline std::int64_t tiny_bytes(const Graph& graph) {
+  return saved_bytes(graph) / std::max<std::int64_t>(20000, 20 * num_saved(graph));
+}
 
 }  // namespace gradrecomp::plan

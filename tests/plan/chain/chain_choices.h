@@ -1,7 +1,5 @@
 #pragma once
 
-#include <array>
-#include <cstddef>
 #include <cstdint>
 #include <vector>
 
@@ -9,21 +7,17 @@
 
 namespace gradrecomp::plan {
 
-/// One for each fate of a cut.
-template <typename T>
-using PerFate = std::array<T, 2>;
-
 template <typename T>
 auto& of(T& per_fate, CutFate fate) {
-  return per_fate[static_cast<std::size_t>(fate)];
+  return per_fate[position(fate)];
 }
 
 /// The choices of one block in plans that replay ops once, and what Note [ Chains ] makes of them.
 
 inline std::vector<BlockChoice> choices_of(const Menu& menu) {
   std::vector<BlockChoice> choices;
-  for (const CutFate out : {CutFate::dropped, CutFate::kept}) {
-    for (const CutFate in : {CutFate::dropped, CutFate::kept}) {
+  for (const CutFate out : kCutFates) {
+    for (const CutFate in : kCutFates) {
       for (const Option& option : menu.of(out, in)) {
         if (!option.just_in_time) choices.push_back({&option, out, in});
       }
@@ -34,12 +28,12 @@ inline std::vector<BlockChoice> choices_of(const Menu& menu) {
 
 /// The replay that a later block sets off runs through to the blocks before.
 inline bool goes_on(const BlockChoice& choice) {
-  return choice.out == CutFate::dropped && choice.in == CutFate::dropped && choice.option->linked;
+  return choice.out != CutFate::kept && choice.in != CutFate::kept && choice.option->linked;
 }
 
 /// What a later block's replay leaves behind of this one.
 inline std::int64_t swept_bytes(const BlockChoice& choice) {
-  return choice.out == CutFate::dropped ? choice.option->swept_bytes : 0;
+  return choice.out == CutFate::kept ? 0 : choice.option->swept_bytes;
 }
 
 /// The peak while what replays swept of the blocks before lives too.

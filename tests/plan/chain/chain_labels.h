@@ -51,8 +51,8 @@ class ChainLabels {
   using Front = PerFate<std::vector<Label>>;
   using Ahead = PerFate<std::vector<double>>;  ///< per step of retained bytes
 
-  inline static const Ahead kNothing{std::vector(kNumSteps + 1, kNone),
-                                     std::vector(kNumSteps + 1, kNone)};
+  inline static const std::vector<double> kNowhere = std::vector(kNumSteps + 1, kNone);
+  inline static const Ahead kNothing{kNowhere, kNowhere, kNowhere, kNowhere};
 
   [[nodiscard]] std::size_t step(std::int64_t bytes) const {
     return static_cast<std::size_t>(bytes) * kNumSteps / static_cast<std::size_t>(max_peak_bytes_);

@@ -145,7 +145,8 @@ TEST(ChainAgainstAllPlans, OfTheModelsIsOptimalInFlops) {
   }
 }
 
-// Seconds differ from op to op, so that more open plans fall into a bucket than it holds.
+// Seconds differ from op to op and block to block, so that more plans, closed and open, fall into a
+// bucket than it holds.
 TEST(ChainAgainstAllPlans, OfTheModelsIsNearTheOptimumInSeconds) {
   for (const Graph& graph : {resnet_152(), bert_large(), vit_b_16()}) {
     const Chain chain(graph, CostModel::seconds);
@@ -154,7 +155,7 @@ TEST(ChainAgainstAllPlans, OfTheModelsIsNearTheOptimumInSeconds) {
     std::cout << "at worst " << 100 * planner << "% of forward above the least cost, with more "
               << "open plans " << 100 * many_open << "%\n";
     EXPECT_LE(planner, 0.004);
-    EXPECT_LE(many_open, 0.001);
+    EXPECT_LE(many_open, 0.002);
   }
 }
 

@@ -51,12 +51,8 @@ struct Fate {
 
 std::vector<Fate> fates(const BlockGraph& block) {
   std::vector<Fate> found;
-  for (const CutFate out : {CutFate::dropped, CutFate::kept}) {
-    for (const CutFate in : {CutFate::dropped, CutFate::kept}) {
-      const bool can_out = out == CutFate::kept || !block.boundary.empty();
-      const bool can_in = in == CutFate::kept || !block.inputs.empty();
-      if (can_out && can_in) found.push_back({out, in});
-    }
+  for (const CutFate out : fates_of(block.boundary.size())) {
+    for (const CutFate in : fates_of(block.inputs.size())) found.push_back({out, in});
   }
   return found;
 }

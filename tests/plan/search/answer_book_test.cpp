@@ -165,6 +165,12 @@ TEST(AnswerBook, IsNearTheBoundOfGraphsWithoutCuts) {
   expect_near_bound(testing::skip_graph(16, 1), 0.05, 2);
 }
 
+// Two values cross between cells, and each value is a small part of the whole: with blocks that
+// keep both or none, 8.3 points.
+TEST(AnswerBook, IsNearTheBoundOfARecurrentLayerWrittenOut) {
+  expect_near_bound(testing::lstm_graph(200), 0.1, 2);
+}
+
 // Long blocks have incomplete menus: with as many blocks as a short chain has, 6.4 points.
 TEST(AnswerBook, IsNearTheBoundOfALongChain) {
   const Graph graph = testing::long_chain_graph(2000, 1);
