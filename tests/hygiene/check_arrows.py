@@ -28,10 +28,11 @@ ROOMS = {
         "graph": set(),
         "simulator": {"graph"},
         "policies": {"graph", "simulator"},
-        "chain": {"graph", "simulator"},
+        "blocks": {"graph", "simulator"},
+        "chain": {"graph", "simulator", "blocks"},
         "proof": {"graph", "simulator"},
         "offload": {"graph", "simulator", "policies"},
-        "search": {"graph", "simulator", "policies", "chain", "proof", "offload"},
+        "search": {"graph", "simulator", "policies", "blocks", "chain", "proof", "offload"},
         "files": {"graph"},
     },
     "kernels": {

@@ -5,6 +5,7 @@
 #include <cstddef>
 #include <utility>
 
+#include "partial_plan.h"
 #include "plan/graph/pareto.h"
 #include "pruning_bounds.h"
 
@@ -42,7 +43,6 @@ namespace {
 constexpr int kCoarser = 4;
 constexpr int kFewestBuckets = 100;
 constexpr int kFewestOpenPoints = 3;
-constexpr std::int64_t kNone = PruningBounds::kNone;
 
 /// How a partial plan came about: the choice for one block and the plan for those after it.
 struct Link {
@@ -72,16 +72,7 @@ class ChainProgram {
   }
 
  private:
-  struct Partial {
-    std::int64_t rest_bytes = kNone;
-    double cost = 0;
-    Index step = -1;
-    int num_reaches = 0;  ///< replays that run across the current cut
-    /// Per such replay, first to last: the peak since then. The last is that of the next block.
-    std::array<std::int64_t, kReaches> since_bytes{};
-
-    [[nodiscard]] std::int64_t run_bytes() const { return since_bytes.front(); }
-  };
+  using Partial = PartialPlan<kReaches>;
   using Cells = std::vector<std::vector<Partial>>;  ///< per bucket and number of reaches
 
   void prepend(std::size_t k) {
@@ -103,7 +94,7 @@ class ChainProgram {
     }
     closed_.clear();
     for (const Partial& partial : next_closed_) {
-      if (partial.rest_bytes < (closed_.empty() ? kNone : closed_.back().rest_bytes)) {
+      if (partial.rest_bytes < (closed_.empty() ? kNoPeak : closed_.back().rest_bytes)) {
         closed_.push_back(partial);
       }
     }
@@ -121,7 +112,7 @@ class ChainProgram {
     const std::vector<Partial>& after = is_closed ? closed_ : open_[position(choice.out)];
     for (const Partial& partial : after) {
       if (choice.num_passes > 0 && choice.num_passes >= partial.num_reaches) continue;
-      const Partial made = joined(partial, choice);
+      const Partial made = joined(partial, choice, size_.max_passes);
       if (made.cost > size_.max_cost || is_hopeless(made)) continue;
       add(made, choice, partial.step);
     }
@@ -130,44 +121,6 @@ class ChainProgram {
   [[nodiscard]] bool is_hopeless(const Partial& made) const {
     if (pruning_ == nullptr) return false;
     return std::max(made.rest_bytes, made.run_bytes()) >= pruning_->below(block_, made.cost);
-  }
-
-  Partial joined(const Partial& after, const BlockChoice& choice) const {
-    const Option& o = *choice.option;
-    const int passes = choice.num_passes;
-    Partial made{.rest_bytes = after.rest_bytes + o.retained_bytes,
-                 .cost = after.cost + o.cost + passes * o.pass_cost};
-    const bool was_open = choice.out != CutFate::kept;
-    const bool stays_open = choice.in != CutFate::kept;
-    const std::int64_t swept =
-        was_open ? after.since_bytes[passes] + o.retained_bytes + o.swept_bytes : 0;
-    if (was_open && stays_open && o.linked) {
-      for (std::size_t i = 0; i < kReaches && i <= static_cast<std::size_t>(passes); ++i) {
-        made.since_bytes[i] =
-            std::max({after.since_bytes[i] + o.retained_bytes, swept, o.early_peak_bytes});
-      }
-      add_reach(made, passes + 1, o.tail_peak_bytes);
-      return made;
-    }
-    made.rest_bytes = std::max(made.rest_bytes, o.early_peak_bytes);
-    if (was_open) {
-      made.rest_bytes = std::max({made.rest_bytes, swept, after.run_bytes() + o.retained_bytes});
-    }
-    if (stays_open) {
-      made.since_bytes.front() = o.late_peak_bytes;
-      made.num_reaches = 1;
-    }
-    if (!stays_open) made.rest_bytes = std::max(made.rest_bytes, o.late_peak_bytes);
-    return made;
-  }
-
-  /// Beyond as many replays as are looked at, what runs across the cut is not told apart.
-  void add_reach(Partial& made, int reaches, std::int64_t peak_bytes) const {
-    made.num_reaches = reaches;
-    // The array's own bound is for compilers, which cannot know the other one.
-    if (reaches > size_.max_passes || static_cast<std::size_t>(reaches) >= kReaches) return;
-    made.since_bytes[reaches] = peak_bytes;
-    ++made.num_reaches;
   }
 
   void add(Partial made, const BlockChoice& choice, Index next) {
@@ -289,16 +242,6 @@ class ChainProgram {
   std::vector<Link> steps_;
 };
 
-/// The points that no other one beats, by rising cost.
-std::vector<ChainPoint> merged(std::vector<ChainPoint> points,
-                               const std::vector<ChainPoint>& others) {
-  points.insert(points.end(), others.begin(), others.end());
-  std::ranges::stable_sort(points, {},
-                           [](const ChainPoint& p) { return std::pair(p.cost, p.peak_bytes); });
-  drop_dominated(points, [](const ChainPoint& point) { return point.peak_bytes; });
-  return points;
-}
-
 /// With no more room for replays in its partial plans than they need: most of the time goes there.
 std::vector<ChainPoint> solve(std::span<const Menu* const> menus, const ChainSize& size,
                               const PruningBounds* pruning) {
@@ -309,6 +252,15 @@ std::vector<ChainPoint> solve(std::span<const Menu* const> menus, const ChainSiz
 }
 
 }  // namespace
+
+std::vector<ChainPoint> merged(std::vector<ChainPoint> points,
+                               const std::vector<ChainPoint>& others) {
+  points.insert(points.end(), others.begin(), others.end());
+  std::ranges::stable_sort(points, {},
+                           [](const ChainPoint& p) { return std::pair(p.cost, p.peak_bytes); });
+  drop_dominated(points, [](const ChainPoint& point) { return point.peak_bytes; });
+  return points;
+}
 
 std::vector<ChainPoint> solve_chain(std::span<const Menu* const> menus, const ChainSize& size) {
   ChainSize easier = size;

@@ -5,7 +5,7 @@
 #include <span>
 #include <vector>
 
-#include "menu.h"
+#include "plan/blocks/menu.h"
 
 namespace gradrecomp::plan {
 
@@ -36,8 +36,16 @@ struct ChainSize {
   int max_passes = 0;  ///< replays that may run through a block and leave nothing behind, up to 9
 };
 
+/// Measured seconds differ from op to op, so that in a bucket of seconds more plans are told apart
+/// than in one of FLOPs: there are so many times as many.
+inline constexpr int kFinerInSeconds = 2;
+
 /// The front of a chain of blocks by rising cost; see Note [ Chains ] in chain.cpp.
 std::vector<ChainPoint> solve_chain(std::span<const Menu* const> menus, const ChainSize& size);
+
+/// The points of both fronts that no other one beats, by rising cost.
+std::vector<ChainPoint> merged(std::vector<ChainPoint> points,
+                               const std::vector<ChainPoint>& others);
 
 /// A peak lower by this part of itself is worth a point of a front.
 inline constexpr std::int64_t kLeastStep = 1000;

@@ -4,22 +4,29 @@
 #include <cstddef>
 #include <cstdint>
 
+#include "grouped_chain.h"
 #include "plan/graph/choosable_values.h"
 #include "plan/graph/wanted_values.h"
 
 namespace gradrecomp::plan {
 namespace {
 
-MenuSize menu_size(Replays replays) {
-  return {.num_simulations = 3000,
-          .num_options = 32,
-          .num_just_in_time = replays == Replays::many ? 12 : 0};
+constexpr std::size_t kLongChain = 2 * kManyBlocks;
+
+/// Of many blocks, each is a small part of the whole, and short.
+MenuSize menu_size(Replays replays, std::size_t num_blocks) {
+  MenuSize size{.num_simulations = 3000, .num_options = 32, .num_just_in_time = 12};
+  if (num_blocks > kLongChain) {
+    size = {.num_simulations = 300, .num_options = 16, .num_just_in_time = 6};
+  }
+  if (replays == Replays::once) size.num_just_in_time = 0;
+  return size;
 }
 
 /// More where there are many ops, as menus of long blocks are incomplete.
 int most_blocks(const Graph& graph) {
   constexpr int kShortBlock = 10;  // ops
-  constexpr int kMostBlocks = 1024;
+  constexpr int kMostBlocks = 4096;
   const auto num_ops = static_cast<int>(graph.ops.size());
   if (num_ops <= kShortBlock * kManyBlocks) return kManyBlocks;
   return std::min(num_ops / (kShortBlock / 2), kMostBlocks);
@@ -49,19 +56,21 @@ std::vector<Index> find_first_demands(const Graph& graph) {
 ChainSearch::ChainSearch(const Graph& graph, const ReplayCost& replay_cost,
                          std::span<const Verdict> verdicts, Replays replays)
     : graph_(graph),
+      in_seconds_(replay_cost.model() == CostModel::seconds),
       blocks_(find_blocks(graph, most_blocks(graph))),
       block_graphs_(make_block_graphs(graph, blocks_, verdicts, tiny_bytes(graph))),
       backward_begin_(find_backward_begins(graph, blocks_)),
       first_demand_(find_first_demands(graph)),
-      menus_(block_graphs_, replay_cost, menu_size(replays)) {
+      menus_(block_graphs_, replay_cost, menu_size(replays, blocks_.blocks.size())) {
   // The chain does not count what later passes ask for.
   well_cut_ =
       std::ranges::find(graph.events, EventKind::pass_end, &Event::kind) == graph.events.end();
   well_cut_ &= blocks_.are_clean;
   constexpr std::int64_t kFewestBlocks = 6;
+  const std::int64_t most_saved = saved_bytes(graph) / kFewestBlocks;
   for (const BlockGraph& block : block_graphs_) {
     const bool fits = block.choices.size() <= kMaxChoices;
-    if (!fits || saved_bytes(block.graph) > saved_bytes(graph) / kFewestBlocks) well_cut_ = false;
+    if (!fits || saved_bytes(block.graph) > most_saved) well_cut_ = false;
   }
 }
 
@@ -71,7 +80,10 @@ std::vector<ChainPoint> ChainSearch::front(const ChainSize& size) const {
   double dearest = 0;
   for (const Menu* menu : menus_.of_blocks()) dearest += menu->dearest(needed.max_passes);
   needed.max_cost = std::max(std::min(size.max_cost, dearest), 1e-9);
-  return solve_chain(menus_.of_blocks(), needed);
+  if (in_seconds_) needed.num_buckets *= kFinerInSeconds;
+  const std::vector<const Menu*>& menus = menus_.of_blocks();
+  if (menus.size() > kLongChain) return solve_in_groups(menus, needed);
+  return solve_chain(menus, needed);
 }
 
 KeptSet ChainSearch::kept(const ChainPoint& point) const {

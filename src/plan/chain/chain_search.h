@@ -5,9 +5,9 @@
 #include <span>
 #include <vector>
 
-#include "block_graph.h"
 #include "chain.h"
-#include "menus.h"
+#include "plan/blocks/block_graph.h"
+#include "plan/blocks/menus.h"
 
 namespace gradrecomp::plan {
 
@@ -37,6 +37,7 @@ class ChainSearch {
 
  private:
   const Graph& graph_;
+  bool in_seconds_;
   Blocks blocks_;
   std::vector<BlockGraph> block_graphs_;
   std::vector<Index> backward_begin_;  ///< per block: the first event of its backward

@@ -22,7 +22,7 @@ PerBucket thresholds(const PerBucket& known, const PerBucket& least) {
   PerBucket below(known.size(), 0);
   for (std::size_t c = 0; c < known.size(); ++c) {
     for (std::size_t d = 0; c + d < known.size(); ++d) {
-      if (least[d] < PruningBounds::kNone) below[c] = std::max(below[c], known[c + d] - least[d]);
+      if (least[d] < kNoPeak) below[c] = std::max(below[c], known[c + d] - least[d]);
     }
   }
   return below;
@@ -34,7 +34,7 @@ PruningBounds::PruningBounds(std::span<const Menu* const> menus,
                              const std::vector<ChainPoint>& front, const ChainSize& size)
     : buckets_per_cost_((kNumBuckets - 1) / size.max_cost) {
   PerBucket known = known_peaks(front);
-  if (size.max_peak_bytes < kNone) want_within(size.max_peak_bytes, known);
+  if (size.max_peak_bytes < kNoPeak) want_within(size.max_peak_bytes, known);
   PerBucket least(kNumBuckets, 0);  // retained by the blocks before the current one
   for (const Menu* menu : menus) {
     below_.push_back(thresholds(known, least));
@@ -44,7 +44,7 @@ PruningBounds::PruningBounds(std::span<const Menu* const> menus,
 
 /// Per bucket, the least peak that is known to be reached more cheaply.
 PruningBounds::PerBucket PruningBounds::known_peaks(const std::vector<ChainPoint>& front) const {
-  PerBucket peaks(kNumBuckets, kNone);
+  PerBucket peaks(kNumBuckets, kNoPeak);
   for (const ChainPoint& point : front) {
     const std::size_t next = bucket(point.cost) + 1;
     if (next < kNumBuckets) peaks[next] = std::min(peaks[next], point.peak_bytes);
@@ -55,7 +55,7 @@ PruningBounds::PerBucket PruningBounds::known_peaks(const std::vector<ChainPoint
 
 /// Least bytes retained up to and with one more block, at a cost of at most each bucket's end.
 PruningBounds::PerBucket PruningBounds::extended(const PerBucket& least, const Menu& menu) const {
-  PerBucket made(kNumBuckets, kNone);
+  PerBucket made(kNumBuckets, kNoPeak);
   const auto add = [&](const Option& option) {
     const std::size_t from = bucket(option.cost);
     for (std::size_t b = from; b < kNumBuckets; ++b) {

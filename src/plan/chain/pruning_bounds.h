@@ -3,11 +3,10 @@
 #include <algorithm>
 #include <cstddef>
 #include <cstdint>
-#include <limits>
 #include <span>
 #include <vector>
 
-#include "chain.h"
+#include "partial_plan.h"
 
 namespace gradrecomp::plan {
 
@@ -18,9 +17,6 @@ namespace gradrecomp::plan {
 /// below the front at c + d.
 class PruningBounds {
  public:
-  /// Above any sum of peaks.
-  static constexpr std::int64_t kNone = std::numeric_limits<std::int64_t>::max() / 4;
-
   PruningBounds(std::span<const Menu* const> menus, const std::vector<ChainPoint>& front,
                 const ChainSize& size);
 

@@ -79,7 +79,7 @@ class Cutter {
         crossing_bytes_[p] += x.bytes;
       }
       single_[p] = sound_[p] && num_large <= 1;
-      narrow_[p] = sound_[p] && num_large <= 2;
+      narrow_[p] = sound_[p] && num_large <= kMostApart;
     }
   }
 

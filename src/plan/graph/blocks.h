@@ -21,6 +21,9 @@ struct Blocks {
   bool are_clean = true;       ///< no block was split where several values cross
 };
 
+/// Where no more large values than these cross a cut, a plan may keep or drop each by itself.
+inline constexpr int kMostApart = 2;
+
 /// As many blocks as searches over runs of blocks take in good time.
 inline constexpr int kManyBlocks = 128;
 

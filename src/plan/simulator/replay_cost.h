@@ -20,6 +20,8 @@ class ReplayCost {
     for (const Op& op : graph.ops) forward_bytes_moved_ += op.bytes_moved;
   }
 
+  [[nodiscard]] CostModel model() const { return model_; }
+
   /// The ratio a budget speaks of.
   [[nodiscard]] double overhead(const Simulation& result) const {
     return pick(seconds_ratio(result.replay_seconds), flops_ratio(result.replay_flops));

@@ -336,7 +336,9 @@ TEST(SolveChain, PeaksOfModelsAreNearlyTheSimulators) {
     const Chain chain(graph, {});
     for (const int max_passes : {0, 2}) {
       Agreement agreed;
-      const ChainSize size{.max_cost = 0.5, .num_buckets = 400, .max_passes = max_passes};
+      // In seconds, of which the front has finer buckets: 400 of them.
+      const ChainSize size{
+          .max_cost = 0.5, .num_buckets = 400 / kFinerInSeconds, .max_passes = max_passes};
       for (const ChainPoint& point : chain.search.front(size)) agreed.add(chain, point);
       agreed.print();
       EXPECT_EQ(agreed.num_equal_costs, agreed.num_plans);

@@ -1,5 +1,6 @@
 #pragma once
 
+#include <cstddef>
 #include <cstdint>
 #include <span>
 #include <vector>
@@ -15,11 +16,13 @@ namespace gradrecomp::plan {
 struct BlockGraph {
   Graph graph;
   std::vector<Index> global;    ///< per value: its index in the whole graph
-  std::vector<Index> inputs;    ///< values of the block before that a plan may drop
+  std::vector<Index> inputs;    ///< values of the block before that a plan may drop, large first
   std::vector<Index> boundary;  ///< those made here that are the inputs of the next, in its order
-  std::vector<Index> choices;   ///< other values made here that a plan may keep or drop
-  KeptSet keep;                 ///< those decided beforehand
-  Index sweep_end = 0;          ///< events after the replay that a later block sets off
+  std::size_t num_large_inputs = 0;
+  std::size_t num_large_boundary = 0;
+  std::vector<Index> choices;  ///< other values made here that a plan may keep or drop
+  KeptSet keep;                ///< those decided beforehand
+  Index sweep_end = 0;         ///< events after the replay that a later block sets off
 };
 
 /// Every block of `graph`. Values of fewer than `tiny_bytes` are not chosen among.

@@ -84,6 +84,24 @@ class Thinning {
 
 }  // namespace
 
+bool as_good(const Option& a, const Option& b) {
+  return a.linked == b.linked && a.just_in_time == b.just_in_time &&
+         a.retained_bytes <= b.retained_bytes && a.swept_bytes <= b.swept_bytes &&
+         a.early_peak_bytes <= b.early_peak_bytes && a.late_peak_bytes <= b.late_peak_bytes &&
+         a.cost <= b.cost && a.pass_cost <= b.pass_cost;
+}
+
+void keep_best(std::vector<Option>& options) {
+  std::vector<Option> best;
+  for (const Option& option : options) {
+    const auto covers = [&](const Option& other) { return as_good(other, option); };
+    if (std::ranges::any_of(best, covers)) continue;
+    std::erase_if(best, [&](const Option& other) { return as_good(option, other); });
+    best.push_back(option);
+  }
+  options = std::move(best);
+}
+
 std::vector<Option> thinned_options(std::vector<Option> options, int num_options) {
   return Thinning(std::move(options)).to(num_options);
 }

@@ -1,4 +1,4 @@
-#include "plan/chain/menu.h"
+#include "plan/blocks/menu.h"
 
 #include <gtest/gtest.h>
 
@@ -51,8 +51,9 @@ struct Fate {
 
 std::vector<Fate> fates(const BlockGraph& block) {
   std::vector<Fate> found;
-  for (const CutFate out : fates_of(block.boundary.size())) {
-    for (const CutFate in : fates_of(block.inputs.size())) found.push_back({out, in});
+  for (const CutFate out : fates_of(block.boundary, block.num_large_boundary)) {
+    for (const CutFate in : fates_of(block.inputs, block.num_large_inputs))
+      found.push_back({out, in});
   }
   return found;
 }

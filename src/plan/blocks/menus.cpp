@@ -1,5 +1,6 @@
 #include "menus.h"
 
+#include <algorithm>
 #include <bit>
 #include <cstddef>
 #include <cstdint>
@@ -56,6 +57,17 @@ BlockGraph mean_block(const std::vector<BlockGraph>& blocks,
   return mean;
 }
 
+/// Per op, what it costs more in `block` than in `other`; empty if each costs the same.
+std::vector<double> differences(const Graph& block, const Graph& other,
+                                const ReplayCost& replay_cost) {
+  std::vector<double> more;
+  for (std::size_t i = 0; i < block.ops.size(); ++i) {
+    more.push_back(replay_cost.total(block.ops[i]) - replay_cost.total(other.ops[i]));
+  }
+  if (std::ranges::all_of(more, [](double cost) { return cost == 0; })) more.clear();
+  return more;
+}
+
 }  // namespace
 
 Menus::Menus(const std::vector<BlockGraph>& blocks, const ReplayCost& replay_cost,
@@ -65,10 +77,10 @@ Menus::Menus(const std::vector<BlockGraph>& blocks, const ReplayCost& replay_cos
   for (std::size_t b = 0; b < blocks.size(); ++b) classes[fingerprint(blocks[b])].push_back(b);
   for (const auto& [words, equal] : classes) {
     const BlockGraph mean = mean_block(blocks, equal);
-    const Menu shared = make_menu(mean, replay_cost, size);
+    const Menu* shared = &menus_.emplace_back(make_menu(mean, replay_cost, size));
     for (const std::size_t b : equal) {
-      menus_.push_back(recosted(shared, mean.graph, blocks[b].graph, replay_cost));
-      of_blocks_[b] = &menus_.back();
+      const std::vector<double> more = differences(blocks[b].graph, mean.graph, replay_cost);
+      of_blocks_[b] = more.empty() ? shared : &menus_.emplace_back(recosted(*shared, more));
     }
   }
 }

@@ -141,11 +141,17 @@ class Extractor {
     }
     if (earlier.outputs.empty()) return;
     made_.inputs = earlier.outputs;
+    made_.num_large_inputs = num_large(handed_on(block - 1));
     made_.graph.ops.push_back(std::move(earlier));
     add_op_event(0);
   }
 
-  /// What a plan may drop of that which a block hands on to the next one.
+  [[nodiscard]] bool is_large(Index v) const { return value(v).bytes >= tiny_bytes_; }
+  [[nodiscard]] std::size_t num_large(const std::vector<Index>& values) const {
+    return std::ranges::count_if(values, [this](Index v) { return is_large(v); });
+  }
+
+  /// What a plan may drop of that which a block hands on to the next one, large values first.
   [[nodiscard]] std::vector<Index> handed_on(Index block) const {
     std::vector<Index> values;
     if (block < 0 || block + 1 == static_cast<Index>(blocks_.blocks.size())) return values;
@@ -155,6 +161,7 @@ class Extractor {
       if (!can_drop || verdicts_[v] == Verdict::keep || blocks_.home[v] > block + 1) continue;
       values.push_back(v);
     }
+    std::ranges::stable_partition(values, [this](Index v) { return is_large(v); });
     return values;
   }
 
@@ -217,6 +224,7 @@ class Extractor {
   /// The end of forward, and what a later block makes of this one if its boundary was dropped.
   void add_sweep(Index block) {
     const std::vector<Index> values = handed_on(block);
+    made_.num_large_boundary = num_large(values);
     for (const Index v : values) {
       made_.boundary.push_back(local_[v]);
       add_event(EventKind::save, v);
@@ -275,7 +283,7 @@ class Extractor {
         const Value& x = value(v);
         if (verdicts_[v] == Verdict::drop) made_.keep[local_[v]] = 0;
         if (verdicts_[v] != Verdict::open || x.must_keep || x.overwritten_by >= 0) continue;
-        if (resident_[v] != 0 || blocks_.home[v] > block || x.bytes < tiny_bytes_) continue;
+        if (resident_[v] != 0 || blocks_.home[v] > block || !is_large(v)) continue;
         made_.choices.push_back(local_[v]);
       }
     }

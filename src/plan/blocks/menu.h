@@ -1,0 +1,38 @@
+#pragma once
+
+#include <cstdint>
+#include <vector>
+
+#include "option.h"
+#include "plan/simulator/replay_cost.h"
+
+namespace gradrecomp::plan {
+
+/// The Pareto options of one block, for each fate of its two cuts.
+struct Menu {
+  PerFate<PerFate<std::vector<Option>>> options;
+  std::vector<ReplayList> replays;
+
+  [[nodiscard]] std::vector<Option>& of(CutFate out, CutFate in) {
+    return options[position(out)][position(in)];
+  }
+  [[nodiscard]] const std::vector<Option>& of(CutFate out, CutFate in) const {
+    return options[position(out)][position(in)];
+  }
+  /// The cost of the dearest option when as many replays run through it.
+  [[nodiscard]] double dearest(int num_passes) const;
+};
+
+/// Bounds of the search for a menu.
+struct MenuSize {
+  int num_simulations = 1000;  ///< for each fate
+  int num_options = 32;        ///< for each fate
+  int num_just_in_time = 12;   ///< for each fate, beyond these
+};
+
+Menu make_menu(const BlockGraph& block, const ReplayCost& replay_cost, const MenuSize& size);
+
+/// The menu of a block whose ops cost by so much more than those of the block that has `menu`.
+Menu recosted(Menu menu, const std::vector<double>& differences);
+
+}  // namespace gradrecomp::plan
