@@ -43,6 +43,8 @@ constexpr double kPartWhereSmall = 0.02;
 constexpr double kSecondsPerChapter = 0.25;  // on a processor of today
 constexpr double kMovesPerPair = 15;
 constexpr int kManyMoves = 100;  // for each value
+constexpr std::size_t kFewBlocks = 32;
+constexpr int kMostPasses = 8;
 
 /// Plans up to some overhead; where a grade begins, those of the chain up to `chain_to` are added.
 struct Chapter {
@@ -118,7 +120,7 @@ void AnswerBook::finish() {
 void AnswerBook::write_next_chapter() {
   const Chapter& chapter = kChapters.at(chapter_++);
   above_ = written_to_;
-  if (chapter.chain_to > 0) add_chain(chapter.chain_to, chapter.max_passes);
+  if (chapter.chain_to > 0) add_chain(chapter.chain_to, num_passes(chapter.max_passes));
   add_cuts(chapter.up_to);
   search(chapter.up_to, chapter.effort);
   written_to_ = chapter.up_to;
@@ -128,6 +130,16 @@ void AnswerBook::write_next_chapter() {
 /// The more blocks, the finer the costs that they differ by.
 int AnswerBook::num_buckets() const {
   return std::max(kFewestBuckets, kBucketsPerBlock * static_cast<int>(chain_.num_blocks()));
+}
+
+/// More than are wanted where they take little time: in a chain of few blocks, and two in FLOPs, by
+/// which many plans are equal.
+int AnswerBook::num_passes(int wanted) const {
+  if (effort_ <= 0) return wanted;
+  const std::size_t num_blocks = chain_.num_blocks();
+  if (num_blocks <= kFewBlocks) return kMostPasses;
+  const bool in_flops = replay_cost_.model() == CostModel::flops;
+  return in_flops && num_blocks <= kManyBlocks ? std::max(wanted, 2) : wanted;
 }
 
 void AnswerBook::add_chain(double max_overhead, int max_passes) {

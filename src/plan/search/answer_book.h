@@ -50,6 +50,7 @@ class AnswerBook {
   void write_next_chapter();
   void add_policies();
   [[nodiscard]] int num_buckets() const;
+  [[nodiscard]] int num_passes(int wanted) const;
   void add_chain(double max_overhead, int max_passes);
   void add_cuts(double max_overhead);
   void search(double max_overhead, double effort);
