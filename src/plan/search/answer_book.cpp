@@ -64,8 +64,8 @@ constexpr std::array kChapters{
     Chapter{0.1, 1.5},
     Chapter{0.15, 0.5, 0.2, 1},
     Chapter{0.2, 1.5},
-    Chapter{0.3, 0.5, kMostOnce, 2},
-    Chapter{0.4, 1},
+    Chapter{0.3, 2, kMostOnce, 2},
+    Chapter{0.4, 2},
     Chapter{kMostOnce, 0.5},
     Chapter{4.0, 1.5, 4.0, 8},
 };
