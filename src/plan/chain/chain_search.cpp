@@ -12,6 +12,8 @@ namespace gradrecomp::plan {
 namespace {
 
 constexpr std::size_t kLongChain = 2 * kManyBlocks;
+/// Where two values cross many cuts, a chain has four times as many plans to tell apart.
+constexpr std::size_t kLongUncleanChain = 112;
 
 /// Of many blocks, each is a small part of the whole, and short.
 MenuSize menu_size(Replays replays, std::size_t num_blocks) {
@@ -82,7 +84,8 @@ std::vector<ChainPoint> ChainSearch::front(const ChainSize& size) const {
   needed.max_cost = std::max(std::min(size.max_cost, dearest), 1e-9);
   if (in_seconds_) needed.num_buckets *= kFinerInSeconds;
   const std::vector<const Menu*>& menus = menus_.of_blocks();
-  if (menus.size() > kLongChain) return solve_in_groups(menus, needed);
+  const std::size_t most_together = blocks_.are_clean ? kLongChain : kLongUncleanChain;
+  if (menus.size() > most_together) return solve_in_groups(menus, needed);
   return solve_chain(menus, needed);
 }
 
