@@ -60,10 +60,9 @@ std::size_t group_end(std::span<const Menu* const> menus, std::size_t begin,
   const std::size_t last = begin + per_group * 5 / 4;
   if (last >= menus.size()) return menus.size();
   const auto bytes = [](const Menu* menu) { return boundary_bytes(*menu); };
-  const auto ends =
-      menus.subspan(first, last - first);  // of each group that may be, its last block
-  return first +
-         static_cast<std::size_t>(std::ranges::min_element(ends, {}, bytes) - ends.begin()) + 1;
+  const auto may_be_last = menus.subspan(first, last - first);
+  const auto best = std::ranges::min_element(may_be_last, {}, bytes) - may_be_last.begin();
+  return first + static_cast<std::size_t>(best) + 1;
 }
 
 /// A point of the chain of groups as one of the chain of their blocks.
