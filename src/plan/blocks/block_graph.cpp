@@ -161,7 +161,7 @@ class Extractor {
       if (!can_drop || verdicts_[v] == Verdict::keep || blocks_.home[v] > block + 1) continue;
       values.push_back(v);
     }
-    std::ranges::stable_partition(values, [this](Index v) { return is_large(v); });
+    std::stable_partition(values.begin(), values.end(), [this](Index v) { return is_large(v); });
     return values;
   }
 
