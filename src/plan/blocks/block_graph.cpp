@@ -128,7 +128,8 @@ class Extractor {
   void add_inputs(Index block) {
     Op earlier;
     earlier.name = "earlier blocks";
-    for (const Index v : handed_on(block - 1)) {
+    const std::vector<Index> handed = handed_on(block - 1);
+    for (const Index v : handed) {
       const Index id = add_value(v);
       made_.graph.values[id].producer = 0;
       earlier.outputs.push_back(id);
@@ -141,7 +142,7 @@ class Extractor {
     }
     if (earlier.outputs.empty()) return;
     made_.inputs = earlier.outputs;
-    made_.num_large_inputs = num_large(handed_on(block - 1));
+    made_.num_large_inputs = num_large(handed);
     made_.graph.ops.push_back(std::move(earlier));
     add_op_event(0);
   }

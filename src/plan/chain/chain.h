@@ -36,8 +36,8 @@ struct ChainSize {
   int max_passes = 0;  ///< replays that may run through a block and leave nothing behind, up to 9
 };
 
-/// Measured seconds differ from op to op, so that in a bucket of seconds more plans are told apart
-/// than in one of FLOPs: there are so many times as many.
+/// Measured seconds differ from op to op, so that more plans differ in cost than in FLOPs: so many
+/// times as many buckets tell them apart.
 inline constexpr int kFinerInSeconds = 2;
 
 /// The front of a chain of blocks by rising cost; see Note [ Chains ] in chain.cpp.
