@@ -133,13 +133,9 @@ void complete(Menu& menu, std::vector<Option>& options, OptionMeter& meter) {
 
 double Menu::dearest(int num_passes) const {
   double cost = 0;
-  for (const auto& of_out : options) {
-    for (const auto& of_in : of_out) {
-      for (const Option& option : of_in) {
-        cost = std::max(cost, option.cost + num_passes * option.pass_cost);
-      }
-    }
-  }
+  for_each([&](const Option& option) {
+    cost = std::max(cost, option.cost + num_passes * option.pass_cost);
+  });
   return cost;
 }
 

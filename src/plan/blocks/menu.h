@@ -19,6 +19,15 @@ struct Menu {
   [[nodiscard]] const std::vector<Option>& of(CutFate out, CutFate in) const {
     return options[position(out)][position(in)];
   }
+  /// Calls `visit` for the options of every fate.
+  template <typename Visit>
+  void for_each(const Visit& visit) const {
+    for (const auto& of_out : options) {
+      for (const auto& of_in : of_out) {
+        for (const Option& option : of_in) visit(option);
+      }
+    }
+  }
   /// The cost of the dearest option when as many replays run through it.
   [[nodiscard]] double dearest(int num_passes) const;
 };

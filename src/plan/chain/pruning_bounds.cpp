@@ -56,15 +56,12 @@ PruningBounds::PerBucket PruningBounds::known_peaks(const std::vector<ChainPoint
 /// Least bytes retained up to and with one more block, at a cost of at most each bucket's end.
 PruningBounds::PerBucket PruningBounds::extended(const PerBucket& least, const Menu& menu) const {
   PerBucket made(kNumBuckets, kNoPeak);
-  const auto add = [&](const Option& option) {
+  menu.for_each([&](const Option& option) {
     const std::size_t from = bucket(option.cost);
     for (std::size_t b = from; b < kNumBuckets; ++b) {
       made[b] = std::min(made[b], least[b - from] + option.retained_bytes);
     }
-  };
-  for (const auto& of_out : menu.options) {
-    for (const auto& options : of_out) std::ranges::for_each(options, add);
-  }
+  });
   return made;
 }
 

@@ -13,16 +13,10 @@ struct Saving {
   std::size_t block = 0;
 };
 
-std::vector<Option> all_options(const Menu& menu) {
-  std::vector<Option> all;
-  for (const auto& of_out : menu.options) {
-    for (const auto& options : of_out) all.insert(all.end(), options.begin(), options.end());
-  }
-  return all;
-}
-
 /// By falling bytes per cost.
-std::vector<Saving> savings(std::vector<Option> options, std::size_t block) {
+std::vector<Saving> savings(const Menu& menu, std::size_t block) {
+  std::vector<Option> options;
+  menu.for_each([&](const Option& option) { options.push_back(option); });
   std::ranges::stable_sort(options, {}, &Option::cost);
   std::vector<Saving> hull;
   const Option* last = &options.front();
@@ -46,7 +40,7 @@ std::vector<Saving> savings(std::vector<Option> options, std::size_t block) {
 std::vector<double> relaxed_costs(std::span<const Menu* const> menus, double budget) {
   std::vector<Saving> all;
   for (std::size_t k = 0; k < menus.size(); ++k) {
-    const std::vector<Saving> of_block = savings(all_options(*menus[k]), k);
+    const std::vector<Saving> of_block = savings(*menus[k], k);
     all.insert(all.end(), of_block.begin(), of_block.end());
   }
   std::ranges::stable_sort(
