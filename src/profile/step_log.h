@@ -12,13 +12,14 @@
 
 #include "gradrecomp/plan/graph.h"
 #include "profile/allocation_sink.h"
+#include "profile/step_memory.h"
+#include "profile/stream_times.h"
 #include "tape/observer.h"
 #include "tape/tape.h"
 
 namespace gradrecomp::profile {
 
 class DeviceLog;
-class StreamClock;
 
 /// Logs one profiled step, forward and backward, and turns it into the planner's graph.
 ///
@@ -70,53 +71,21 @@ class StepLog final : public tape::Observer, public AllocationSink {
   explicit StepLog(const std::shared_ptr<const tape::Tape>& tape);
 
   using Clock = std::chrono::steady_clock;
-  struct Allocation {
-    std::int64_t bytes = 0;
-    tape::ValueId value = -1;  // -1: no value lives in it
-  };
-  struct Span {
-    std::int64_t net_bytes = 0;
-    std::int64_t peak_bytes = 0;
-    void add(std::int64_t bytes);
-  };
-  struct Memory {
-    c10::Device device;
-    std::unordered_map<const void*, Allocation> blocks = {};
-    Span outside = {};
-    Span inside_op = {};
-  };
-
-  /// Where a stream was when something began and when it ended; -1: on no stream.
-  struct OnStream {
-    std::int32_t begin = -1;
-    std::int32_t end = -1;
-    bool is_replay_timed = false;
-  };
 
   [[nodiscard]] bool is_of_another_step() const;
-  void flush();
   void add_op(const tape::Tape& tape, tape::OpId id, double seconds);
   void mark(plan::EventKind kind, tape::ValueId id);
   void add_backward_time();
   void note_device(const tape::Tape& tape, tape::OpId op);
   void device_allocates(bool by_recorder);
   void read_device_log();
-  plan::Index memory_of(c10::Device device);
-  static void add_block(Memory& memory, const void* pointer, std::int64_t bytes, bool in_op);
-  void drop_block(Memory& memory, const void* pointer, bool own_work, bool in_op);
-  void adopt(const tape::Tape& tape, const tape::Op& op, Span Memory::*counted);
-  void time_ops_on_streams();
+  void drop_block(c10::Device device, const void* pointer, bool own_work, bool in_op);
+  void adopt(const tape::Tape& tape, tape::OpId id, StepMemory::Place place);
   void time_pass(const tape::Tape& tape);
   [[nodiscard]] bool has_stream_times() const;
-  double seconds_on_stream(const OnStream& span);
-  double replay_seconds_on_stream();
   void resolve_versions(const tape::Tape& tape);
   void add_ops(const tape::Tape& tape);
   void add_values(const tape::Tape& tape);
-  [[nodiscard]] plan::Index memory_of_value(const tape::Tape& tape, tape::ValueId value) const;
-  [[nodiscard]] std::vector<plan::Index> memories_by_rank() const;
-  void sort_by_device();
-  void add_transient_bytes(const std::vector<plan::Index>& ranked);
 
   // Several threads may run backward while the one that recorded goes on; recursive because a
   // look at a storage may be its last owner and free it.
@@ -124,31 +93,23 @@ class StepLog final : public tape::Observer, public AllocationSink {
   plan::Graph graph_;
   std::weak_ptr<const tape::Tape> tape_;
   const tape::Tape* const tape_address_;
-  std::vector<Memory> memories_{{c10::kCPU}};  ///< what is told apart by position until it ends
+  StepMemory memory_;
+  StreamTimes stream_times_;
   std::vector<tape::ValueId> watched_;
   std::vector<std::uint8_t> dead_;
-  std::vector<plan::Index> value_memories_;                 ///< of each value, as far as known
-  std::vector<std::vector<std::int64_t>> transient_bytes_;  ///< of each op, by memory
   std::vector<tape::ValueId> died_in_op_;
   std::shared_ptr<DeviceLog> device_log_;
-  bool is_on_device_ = false;     ///< some op ran on a device other than the host
-  bool has_host_values_ = false;  ///< some op made a value in the host's memory
+  bool is_on_device_ = false;  ///< some op ran on a device other than the host
   bool in_op_ = false;
   std::atomic<bool> sealed_ = false;
   bool stopped_ = false;
   bool in_pass_ = false;  // of one that has not ended
   std::int64_t pass_end_ =
       -1;  ///< the event before which the last pass ended; -1: none, or one runs
-  std::unique_ptr<StreamClock> stream_clock_;
-  std::vector<OnStream> on_stream_;  ///< of each op of the graph
-  OnStream backward_on_stream_;
-  std::vector<OnStream> replays_on_stream_;  ///< within it
-  std::int32_t op_start_on_stream_ = -1;
   Clock::time_point op_start_;
   Clock::time_point last_mark_;  ///< of the backward pass
   double replay_seconds_before_backward_ = 0;
   double backward_seconds_ = 0;
-  double backward_seconds_on_streams_ = 0;
   std::unordered_map<std::string, std::int32_t> stages_;
 };
 

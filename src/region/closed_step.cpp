@@ -2,19 +2,38 @@
 
 #include <torch/csrc/autograd/engine.h>
 
+#include <algorithm>
 #include <utility>
+#include <vector>
 
 #include "gradrecomp/memory_meter.h"
 #include "tape/replay/replayer.h"
+#include "tape/streams.h"
 
 namespace gradrecomp::inline GRADRECOMP_NAMESPACE {
 namespace {
+
 constexpr int kMostPasses = 4;  // a profile is of
+
+/// Per op, what verification found; what a later step on the same op sequence may go by.
+std::vector<tape::ReplayMethod> methods_of(const tape::Tape& tape) {
+  std::vector<tape::ReplayMethod> methods;
+  for (const tape::Op& op : tape.ops()) methods.push_back(op.method);
+  return methods;
+}
+
+/// Whether all ops ran in one NumericMode.
+bool has_one_mode(const tape::Tape& tape) {
+  return std::ranges::all_of(tape.ops(), [&](const tape::Op& op) {
+    return op.dispatch_state->mode() == tape.ops().front().dispatch_state->mode();
+  });
+}
+
 }  // namespace
 
 ClosedStep::ClosedStep(std::shared_ptr<Session> session, std::int64_t number,
                        std::shared_ptr<profile::StepLog> log,
-                       std::unique_ptr<arena::PlacedStep> placed, Session::Sequence sequence,
+                       std::unique_ptr<arena::PlacedStep> placed, Sequence sequence,
                        tape::Retentions kept)
     : session_(std::move(session)),
       number_(number),
@@ -60,11 +79,11 @@ void ClosedStep::backward_ends(tape::Tape& tape, int pass) {
 void ClosedStep::plan(tape::Tape& tape, Lock lock, bool ends) {
   auto graph = log_->graph_so_far(tape, sequence_.back());
   const Session::Profiled profiled{.sequence = sequence_,
-                                   .methods = tape.methods(),
+                                   .methods = methods_of(tape),
                                    .kept = kept_,
-                                   .device = tape.device(),
-                                   .has_one_mode = tape.has_one_mode(),
-                                   .was_short_of_memory = tape.verification_was_short(),
+                                   .device = tape::device_of(tape),
+                                   .has_one_mode = has_one_mode(tape),
+                                   .was_short_of_memory = tape.findings().verification_was_short,
                                    .is_of_first_pass = num_passes_ == 1};
   if (ends) stop_logging(tape);
   lock.unlock();

@@ -20,7 +20,7 @@ class ClosedStep : public std::enable_shared_from_this<ClosedStep> {
   /// blocks are placed. `number` is what the session calls the step.
   ClosedStep(std::shared_ptr<Session> session, std::int64_t number,
              std::shared_ptr<profile::StepLog> log, std::unique_ptr<arena::PlacedStep> placed,
-             Session::Sequence sequence, tape::Retentions kept);
+             Sequence sequence, tape::Retentions kept);
   /// Tells the session if no backward pass has asked for anything.
   ~ClosedStep();
   ClosedStep(const ClosedStep&) = delete;
@@ -43,7 +43,7 @@ class ClosedStep : public std::enable_shared_from_this<ClosedStep> {
   std::int64_t number_;
   std::shared_ptr<profile::StepLog> log_;
   std::unique_ptr<arena::PlacedStep> placed_;
-  Session::Sequence sequence_;
+  Sequence sequence_;
   tape::Retentions kept_;
   std::set<int> passes_;    // that have asked and not ended, by number
   int num_passes_ = 0;      // that have ended, while it is profiled

@@ -5,12 +5,7 @@
 #include <algorithm>
 #include <stdexcept>
 #include <string>
-#include <string_view>
 #include <utility>
-
-#include "gradrecomp/host_link.h"
-#include "gradrecomp/plan/predict.h"
-#include "gradrecomp/plan/signature.h"
 
 namespace gradrecomp::inline GRADRECOMP_NAMESPACE {
 
@@ -20,8 +15,6 @@ constexpr std::int64_t kManyUnplanned = 20;
 constexpr std::size_t kMostSignatures = 4096;
 // A device may be short of memory for good.
 constexpr int kMostShortProfiles = 3;
-// Measurements outlive plans, so that sequences which come in turn are profiled once.
-constexpr std::size_t kMeasurementsAPlan = 16;
 
 bool has_backward_inside(const plan::Graph& graph) {
   const auto seal = std::ranges::find(graph.events, plan::EventKind::seal, &plan::Event::kind);
@@ -46,101 +39,43 @@ std::string why_not_plannable(const plan::Graph& graph) {
   }
 }
 
-tape::SweepPlans sweep_plans_of(const plan::Plan& plan) {
-  if (plan.sweeps.empty()) return nullptr;
-  return std::make_shared<const std::vector<plan::Sweep>>(plan.sweeps);
-}
-
-tape::Offloads offloads_of(const plan::Plan& plan) {
-  if (plan.offloads.empty()) return nullptr;
-  return std::make_shared<const tape::OffloadPlan>(plan.offloads);
-}
-
-std::shared_ptr<const tape::Retentions> retentions_of(const plan::Plan& plan,
-                                                      const plan::Graph& graph) {
-  tape::Retentions retentions;
-  for (std::size_t i = 0; i < plan.keep.size(); ++i) {
-    retentions.push_back(tape::retention(graph.values[i].must_keep, plan.keep[i] != 0));
-  }
-  return std::make_shared<const tape::Retentions>(std::move(retentions));
-}
-
 /// A sequence that goes on as a step of it kept, without a plan.
-std::shared_ptr<KnownSequence> safe_sequence(const Session::Sequence& sequence,
-                                             tape::Retentions kept, std::string why) {
+std::shared_ptr<KnownSequence> safe_sequence(const Sequence& sequence, tape::Retentions kept,
+                                             std::string why) {
   auto known = std::make_shared<KnownSequence>();
   known->why_safe = std::move(why);
-  known->recording_plan.sequence = std::make_shared<const Session::Sequence>(sequence);
+  known->recording_plan.sequence = std::make_shared<const Sequence>(sequence);
   known->recording_plan.retentions = std::make_shared<const tape::Retentions>(std::move(kept));
   return known;
 }
 
-bool fits_graph(const plan::Graph& graph, const plan::Selection& selection) {
-  try {
-    static_cast<void>(plan::select(graph, selection));
-    return true;
-  } catch (const std::invalid_argument&) {
-    return false;
-  }
-}
-
-/// What the planner says of an argument, by the name of the option it came from.
-std::string in_options(std::string_view error) {
-  constexpr std::string_view kSelection = "Selection: ";
-  if (!error.starts_with(kSelection)) return std::string(error);
-  return "Options::selection: " + std::string(error.substr(kSelection.size()));
-}
-
-/// What of `selection` is found in `graph`.
-plan::Selection found_in(const plan::Graph& graph, const plan::Selection& selection) {
-  using Member = std::vector<std::string> plan::Selection::*;
-  plan::Selection found;
-  for (const Member member :
-       {&plan::Selection::keep_stages, &plan::Selection::drop_stages, &plan::Selection::keep_ops,
-        &plan::Selection::drop_ops, &plan::Selection::keep_types, &plan::Selection::drop_types}) {
-    for (const std::string& pattern : selection.*member) {
-      plan::Selection one;
-      (one.*member).push_back(pattern);
-      if (fits_graph(graph, one)) (found.*member).push_back(pattern);
-    }
-  }
-  return fits_graph(graph, found) ? found : plan::Selection{};
-}
-
-/// The effort of a plan's search, in proportion to the bytes that it can save: steps wait for it.
-double search_effort(const plan::Graph& graph) {
-  constexpr double kBytesOfFullEffort = 64 << 20;
-  double bytes = 0;
-  for (const plan::Value& value : graph.values) bytes += static_cast<double>(value.bytes);
-  return std::min(1.0, bytes / kBytesOfFullEffort);
-}
-
 }  // namespace
 
-Session::Session(Options options) : options_(std::move(options)) { validate(options_); }
+Session::Session(Options options)
+    : options_(std::move(options)), planner_(options_), sequences_(options_.max_plans) {
+  validate(options_);
+}
 
 std::shared_ptr<const KnownSequence> Session::active() const {
   const std::lock_guard lock(mutex_);
-  const auto last = std::ranges::find_if(sequences_.rbegin(), sequences_.rend(),
-                                         [](const Known& known) { return known->plan != nullptr; });
-  return last == sequences_.rend() ? nullptr : *last;
+  return sequences_.last_planned();
 }
 
 std::string Session::why_no_plan() const {
   const std::lock_guard lock(mutex_);
-  const bool is_settled = active_ && !active_->is_to_be_planned();
-  return is_settled ? "no plan: " + active_->why_safe : "no plan yet: the next step is profiled";
+  const Known& active = sequences_.active();
+  const bool is_settled = active && !active->is_to_be_planned();
+  return is_settled ? "no plan: " + active->why_safe : "no plan yet: the next step is profiled";
 }
 
 std::int64_t Session::num_plans() const {
   const std::lock_guard lock(mutex_);
-  return std::ranges::count_if(sequences_,
-                               [](const Known& known) { return known->plan != nullptr; });
+  return sequences_.num_plans();
 }
 
 std::shared_ptr<const std::string> Session::plan_name() const {
   const std::lock_guard lock(mutex_);
-  return active_ ? active_->name : nullptr;
+  return sequences_.active() ? sequences_.active()->name : nullptr;
 }
 
 StepReport Session::report() const {
@@ -161,8 +96,9 @@ tape::RecordingPlan Session::begin_step(bool may_profile) {
   const bool profile = due_for_verification() || scheduled;
   ++num_steps_;
   if (profile && may_profile) return {};
-  if (auto next = expected()) activate(std::move(next));
-  return active_ ? recording_plan_of(*active_) : tape::RecordingPlan{};
+  if (const Known next = expected()) activate(next);
+  const Known& active = sequences_.active();
+  return active ? recording_plan_of(*active) : tape::RecordingPlan{};
 }
 
 void Session::at_next_step(std::function<void()> then) {
@@ -182,15 +118,10 @@ void Session::next_step_begins() {
 
 tape::RecordingPlan Session::leave_plan(std::size_t call, std::uint64_t hash) {
   const std::lock_guard lock(mutex_);
-  for (const auto& known : sequences_) {
-    const auto& sequence = *known->recording_plan.sequence;
-    // The hash runs over all calls so far, so equal hashes mean equal beginnings.
-    if (call < sequence.size() && sequence[call] == hash) {
-      activate(known);
-      return recording_plan_of(*active_);
-    }
-  }
-  return {};
+  const Known known = sequences_.going_on_so(call, hash);
+  if (!known) return {};
+  activate(known);
+  return recording_plan_of(*sequences_.active());
 }
 
 void Session::passed_over(const char* reason) {
@@ -205,7 +136,8 @@ void Session::begin_report(StepReport report) {
 
 std::shared_ptr<arena::SequenceAddresses> Session::addresses() const {
   const std::lock_guard lock(mutex_);
-  return active_ && active_->plan ? active_->addresses : nullptr;
+  const Known& active = sequences_.active();
+  return active && active->plan ? active->addresses : nullptr;
 }
 
 std::int64_t Session::step_number() const {
@@ -221,9 +153,7 @@ void Session::gave_up(std::int64_t number, bool profiled) {
 
 Session::Known Session::expected() const {
   const auto next = order_.next();
-  if (!next) return nullptr;
-  const auto known = std::ranges::find(sequences_, *next, &KnownSequence::signature);
-  return known == sequences_.end() ? nullptr : *known;
+  return next ? sequences_.find(*next) : nullptr;
 }
 
 void Session::closed(std::int64_t number, StepReport step, const Sequence& sequence) {
@@ -233,7 +163,7 @@ void Session::closed(std::int64_t number, StepReport step, const Sequence& seque
     return note_report(number, std::move(step));
   }
   order_.came(sequence.back());
-  const Known known = find(sequence);
+  const Known known = sequences_.find(sequence);
   if (step.followed_plan) {
     schedule_.followed();
     step.reason = known ? known->why_safe : "";
@@ -268,7 +198,7 @@ void Session::warn_if_never_planned(const StepReport& step) {
 
 bool Session::wants_guarded(const Sequence& sequence) const {
   const std::lock_guard lock(mutex_);
-  const Known known = find(sequence);
+  const Known known = sequences_.find(sequence);
   return known && !known->recording_plan.guarded;
 }
 
@@ -276,12 +206,12 @@ bool Session::wants_guarded(const Sequence& sequence) const {
 void Session::note_guarded(const Sequence& sequence, const tape::RecordingPlan& followed,
                            std::vector<tape::ValueId> values) {
   const std::lock_guard lock(mutex_);
-  const Known known = find(sequence);
+  const Known known = sequences_.find(sequence);
   if (!known || known->recording_plan.retentions != followed.retentions) return;
   auto changed = std::make_shared<KnownSequence>(*known);
   changed->recording_plan.guarded =
       std::make_shared<const std::vector<tape::ValueId>>(std::move(values));
-  replace(known, std::move(changed));
+  sequences_.replace(known, std::move(changed));
 }
 
 void Session::look_at_modes() {
@@ -306,12 +236,6 @@ void Session::replayed(std::int64_t number, const tape::Tape& tape) {
   report_.unplanned_bytes = counts.unplanned_bytes;
 }
 
-Session::Known Session::find(const Sequence& sequence) const {
-  const auto known = std::ranges::find_if(
-      sequences_, [&](const Known& other) { return *other->recording_plan.sequence == sequence; });
-  return known == sequences_.end() ? nullptr : *known;
-}
-
 // A sequence is profiled again where another was expected.
 bool Session::adds_nothing(const Known& before, const Profiled& profiled,
                            const plan::Graph& graph) const {
@@ -327,6 +251,7 @@ bool Session::adds_nothing(const Known& before, const Profiled& profiled,
 }
 
 void Session::learn(const Profiled& profiled, plan::Graph graph) {
+  bool is_first = false;
   {
     const std::lock_guard lock(mutex_);
     if (profiled.was_short_of_memory) {
@@ -334,8 +259,9 @@ void Session::learn(const Profiled& profiled, plan::Graph graph) {
       if (num_short_profiles_ < kMostShortProfiles) return;
     }
     schedule_.profiled(profiled.sequence.back());
-    const Known before = find(profiled.sequence);
+    const Known before = sequences_.find(profiled.sequence);
     if (adds_nothing(before, profiled, graph)) return activate(before);
+    is_first = sequences_.is_empty();
   }
   if (const std::string why = why_not_plannable(graph); !why.empty()) {
     return settle_unplannable(profiled.sequence, profiled.kept, why);
@@ -347,7 +273,7 @@ void Session::learn(const Profiled& profiled, plan::Graph graph) {
   known->recording_plan.methods =
       std::make_shared<const std::vector<tape::ReplayMethod>>(profiled.methods);
   known->recording_plan.has_one_mode = profiled.has_one_mode;
-  plan_for(*known);
+  planner_.plan(*known, is_first);
   remember(std::move(known));
 }
 
@@ -368,7 +294,7 @@ void Session::settle_unplannable(const Sequence& sequence, tape::Retentions kept
 
 void Session::never_asked(const Sequence& sequence, tape::Retentions kept) {
   const std::lock_guard lock(mutex_);
-  if (sequence.empty() || asked_.contains(sequence.back()) || find(sequence)) return;
+  if (sequence.empty() || asked_.contains(sequence.back()) || sequences_.find(sequence)) return;
   if (never_asked_.size() == kMostSignatures) never_asked_.clear();
   if (++never_asked_[sequence.back()] < 2) return;
   auto known =
@@ -382,115 +308,23 @@ void Session::asked(const Sequence& sequence) {
   if (sequence.empty()) return;
   if (asked_.size() == kMostSignatures) asked_.clear();
   asked_.insert(sequence.back());
-  const Known known = find(sequence);
+  const Known known = sequences_.find(sequence);
   if (!known || !known->is_provisional) return;
-  std::erase(sequences_, known);
-  if (active_ == known) active_ = nullptr;
-}
-
-void Session::plan_for(KnownSequence& known) {
-  const plan::Graph& graph = *known.graph;
-  known.plan = std::make_shared<const plan::Plan>(make_plan(graph, known.device));
-  known.name = std::make_shared<const std::string>(known.plan->brief_report());
-  known.recording_plan.retentions = retentions_of(*known.plan, graph);
-  known.recording_plan.sweeps = sweep_plans_of(*known.plan);
-  known.recording_plan.offloads = offloads_of(*known.plan);
-  known.recording_plan.guarded = nullptr;
-  if (known.device.is_cpu() && !known.addresses) {
-    known.addresses = std::make_shared<arena::SequenceAddresses>();
-  }
+  sequences_.erase(known);
 }
 
 void Session::remember(Known known) {
   const std::lock_guard lock(mutex_);
-  if (const Known before = find(*known->recording_plan.sequence)) std::erase(sequences_, before);
-  const auto most = kMeasurementsAPlan * static_cast<std::size_t>(options_.max_plans);
-  if (sequences_.size() >= most) sequences_.erase(sequences_.begin());
-  activate(std::move(known));
+  sequences_.add(std::move(known));
 }
 
-void Session::replace(const Known& known, Known by) {
-  if (active_ == known) active_ = by;
-  std::ranges::replace(sequences_, known, by);
-}
-
-// Loops over the sequences end when they call this, so it may change what they run over.
-void Session::activate(Known known) {
-  const Known before = known;
-  if (known->is_to_be_planned() && !known->plan) {
-    auto planned = std::make_shared<KnownSequence>(*known);
-    plan_for(*planned);
-    known = std::move(planned);
-  }
-  std::erase(sequences_, before);
-  sequences_.push_back(known);
-  active_ = std::move(known);
-  forget_plans();
-}
-
-// Forgets those of the sequences that were followed longest ago.
-void Session::forget_plans() {
-  auto excess = num_plans() - options_.max_plans;
-  for (Known& known : sequences_) {
-    if (excess <= 0) return;
-    if (!known->plan) continue;
-    auto forgotten = std::make_shared<KnownSequence>(*known);
-    forgotten->plan = nullptr;
-    forgotten->recording_plan.retentions = nullptr;
-    forgotten->recording_plan.sweeps = nullptr;
-    forgotten->recording_plan.offloads = nullptr;
-    known = std::move(forgotten);
-    --excess;
-  }
-}
-
-plan::Plan Session::make_plan(const plan::Graph& graph, c10::Device device) {
-  if (options_.plan && fits(*options_.plan, graph)) return given_plan(graph);
-  plan::Request request = request_of(options_);
-  request.effort = search_effort(graph);
-  if (options_.offload) request.host_link = measured_host_link(device);
-  return plan_with_selection(graph, std::move(request));
-}
-
-// A name that the first sequence does not have is taken for misspelled. Later sequences, in the
-// middle of training, may do without.
-plan::Plan Session::plan_with_selection(const plan::Graph& graph, plan::Request request) {
-  const bool is_first = [&] {
-    const std::lock_guard lock(mutex_);
-    return sequences_.empty();
-  }();
-  if (!is_first && !fits_graph(graph, request.selection)) {
-    request.selection = found_in(graph, request.selection);
-    if (!warned_of_selection_.exchange(true)) {
-      TORCH_WARN(
-          "GradRecomp: Options::selection names stages, ops or layer types that a later op "
-          "sequence does not have. It is planned by those that it has.");
-    }
-  }
-  try {
-    return plan::make_plan(graph, request);
-  } catch (const std::invalid_argument& error) {
-    C10_THROW_ERROR(ValueError, in_options(error.what()));
-  }
-}
-
-bool Session::fits(const plan::Plan& given, const plan::Graph& graph) {
-  if (given.signature == graph.signature) return true;
-  if (!warned_of_signature_.exchange(true)) {
-    TORCH_WARN("GradRecomp ignores Options::plan, which was made for op sequence ",
-               plan::signature_text(given.signature), ", and plans this one (",
-               plan::signature_text(graph.signature), ") by the budget.");
-  }
-  return false;
-}
-
-plan::Plan Session::given_plan(const plan::Graph& graph) const {
-  try {
-    return plan::predict(graph, *options_.plan);
-  } catch (const std::invalid_argument& error) {
-    C10_THROW_ERROR(ValueError,
-                    "Options::plan does not fit its op sequence: " + std::string(error.what()));
-  }
+/// Goes by `known`, whose plan is made again if it was forgotten.
+void Session::activate(const Known& known) {
+  if (!known->is_to_be_planned() || known->plan) return sequences_.activate(known);
+  auto planned = std::make_shared<KnownSequence>(*known);
+  planner_.plan(*planned, /*is_first=*/false);
+  sequences_.replace(known, planned);
+  sequences_.activate(std::move(planned));
 }
 
 }  // namespace gradrecomp::inline GRADRECOMP_NAMESPACE

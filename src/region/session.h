@@ -10,41 +10,22 @@
 #include <unordered_set>
 #include <vector>
 
-#include "arena/address_plan.h"
 #include "gradrecomp/plan/graph.h"
-#include "gradrecomp/plan/make_plan.h"
-#include "gradrecomp/plan/plan.h"
 #include "gradrecomp/region.h"
 #include "profile/step_log.h"
+#include "region/known_sequences.h"
 #include "region/profile_schedule.h"
 #include "region/sequence_order.h"
+#include "region/sequence_planner.h"
 #include "tape/record/recorder.h"
 
 namespace gradrecomp::inline GRADRECOMP_NAMESPACE {
-
-/// Everything known of one op sequence.
-struct KnownSequence {
-  tape::RecordingPlan recording_plan;        ///< shared with the recorders that follow it
-  std::shared_ptr<const plan::Graph> graph;  ///< null if there is nothing to plan
-  std::shared_ptr<const plan::Plan> plan;    ///< null: none was made, or it was forgotten
-  c10::Device device = c10::kCPU;            ///< that its ops ran on
-  std::shared_ptr<const std::string> name;   ///< of the plan, for messages
-  std::string why_safe;         ///< why it goes by what its first step kept; empty if by a plan
-  bool is_provisional = false;  ///< it goes so until a backward pass comes
-  /// Of its steps' blocks; null without a plan, and for devices.
-  std::shared_ptr<arena::SequenceAddresses> addresses;
-
-  [[nodiscard]] std::uint64_t signature() const { return recording_plan.sequence->back(); }
-  [[nodiscard]] bool is_to_be_planned() const { return why_safe.empty(); }
-};
 
 /// What a region remembers between steps: its options and the op sequences it has seen.
 ///
 /// Threads: steps begin on one thread; what backward learns may come from another.
 class Session {
  public:
-  using Sequence = std::vector<std::uint64_t>;
-
   /// The findings of a profiled step beside its graph.
   struct Profiled {
     const Sequence& sequence;
@@ -118,32 +99,24 @@ class Session {
   [[nodiscard]] bool verifies() const { return options_.verify != Verify::never; }
 
  private:
-  using Known = std::shared_ptr<const KnownSequence>;
+  using Known = KnownSequences::Known;
 
   [[nodiscard]] bool due_for_verification() const;
-  [[nodiscard]] Known find(const Sequence& sequence) const;
   [[nodiscard]] Known expected() const;
   [[nodiscard]] tape::RecordingPlan recording_plan_of(const KnownSequence& known) const;
   void begin_report(StepReport report);
   void note_report(std::int64_t number, StepReport step);
-  void activate(Known known);
-  void replace(const Known& known, Known by);
+  void activate(const Known& known);
   void remember(Known known);
-  void forget_plans();
-  void plan_for(KnownSequence& known);
   void warn_if_never_planned(const StepReport& step);
   [[nodiscard]] bool adds_nothing(const Known& before, const Profiled& profiled,
                                   const plan::Graph& graph) const;
-  [[nodiscard]] plan::Plan make_plan(const plan::Graph& graph, c10::Device device);
-  [[nodiscard]] plan::Plan plan_with_selection(const plan::Graph& graph, plan::Request request);
-  [[nodiscard]] bool fits(const plan::Plan& given, const plan::Graph& graph);
-  [[nodiscard]] plan::Plan given_plan(const plan::Graph& graph) const;
 
   Options options_;
+  SequencePlanner planner_;
   mutable std::recursive_mutex mutex_;  // plans that were forgotten are made again under it
   StepReport report_;
-  std::vector<Known> sequences_;  // the last followed last
-  Known active_;
+  KnownSequences sequences_;
   ProfileSchedule schedule_;
   std::vector<std::function<void()>> at_next_step_;
   SequenceOrder order_;
@@ -156,8 +129,6 @@ class Session {
   std::int64_t reported_ = 0;     // the one that report_ is of
   std::int64_t num_unplanned_in_row_ = 0;
   int num_short_profiles_ = 0;
-  std::atomic<bool> warned_of_signature_ = false;
-  std::atomic<bool> warned_of_selection_ = false;
   std::atomic<bool> warned_of_safe_ = false;
 };
 

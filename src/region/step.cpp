@@ -163,11 +163,11 @@ void Step::close_window() {
 void Step::close() {
   stage_range_.reset();
   if (recorder_->in_window_mode()) close_window();
-  const Session::Sequence sequence = recorder_->sequence();
-  const bool planned = recorder_->follows_plan_to_the_end();
+  const Sequence sequence = recorder_->plan().sequence();
+  const bool planned = recorder_->plan().is_followed_to_the_end();
   if (!planned) placed_ = nullptr;
   if (planned && session_->wants_guarded(sequence)) {
-    session_->note_guarded(sequence, recorder_->recording_plan(), recorder_->values_to_guard());
+    session_->note_guarded(sequence, *recorder_->plan(), recorder_->plan().values_to_guard());
   }
   recorder_.reset();
   current_step = nullptr;
@@ -194,10 +194,10 @@ void Step::close() {
 }
 
 void Step::note_modes() {
-  if (session_ && tape_->mode_is_lost()) session_->look_at_modes();
+  if (session_ && tape_->findings().mode_is_lost) session_->look_at_modes();
 }
 
-void Step::tell_session(const Session::Sequence& sequence, bool planned) {
+void Step::tell_session(const Sequence& sequence, bool planned) {
   const char* const why = "it was profiled, to plan for those that follow";
   session_->closed(number_,
                    {.profiled = log_ != nullptr,

@@ -44,7 +44,7 @@ class Step {
   void place_blocks();
   void close_window();
   void note_modes();
-  void tell_session(const Session::Sequence& sequence, bool planned);
+  void tell_session(const Sequence& sequence, bool planned);
 
   void give_up();
 

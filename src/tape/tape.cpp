@@ -25,11 +25,6 @@ ValueId Tape::find(const c10::StorageImpl* storage) const {
   return entry == by_storage_.end() ? -1 : entry->second;
 }
 
-ValueId Tape::last_version(ValueId value) const {
-  while (values_[value].overwritten_by >= 0) value = values_[value].overwritten_by;
-  return value;
-}
-
 bool Tape::abandoned(ValueId id) const {
   const Value& value = values_[id];
   const std::size_t own = value.storage ? 1 : 0;
@@ -67,39 +62,6 @@ bool Tape::is_made_blindly(const Value& value) const {
 
 bool Tape::may_vanish(ValueId id) const {
   return values_[id].borrowed && !values_[id].snapshot && values_[id].num_handles == 0;
-}
-
-std::optional<c10::Stream> Tape::stream_of_maker(ValueId id) const {
-  const OpId producer = values_[id].producer;
-  return producer < 0 ? std::nullopt : ops_[producer].stream;
-}
-
-// A value written in place keeps the memory of another op, which may have run on another stream. An
-// external value is copied where the first op writes to it.
-std::optional<c10::Stream> Tape::home_of(ValueId id) const {
-  const auto home = stream_of_maker(id);
-  for (id = values_[id].overwrites; id >= 0 && values_[id].producer >= 0;
-       id = values_[id].overwrites) {
-    if (stream_of_maker(id) != home) return std::nullopt;
-  }
-  return home;
-}
-
-c10::Device Tape::device() const {
-  const auto op = std::ranges::find_if(ops_, [](const Op& o) { return o.stream.has_value(); });
-  return op != ops_.end() ? op->stream->device() : c10::Device(c10::kCPU);
-}
-
-bool Tape::has_one_mode() const {
-  return std::ranges::all_of(ops_, [&](const Op& op) {
-    return op.dispatch_state->mode() == ops_.front().dispatch_state->mode();
-  });
-}
-
-std::vector<ReplayMethod> Tape::methods() const {
-  std::vector<ReplayMethod> methods;
-  for (const Op& op : ops_) methods.push_back(op.method);
-  return methods;
 }
 
 void Tape::print(ValueId id, const Geometry& geometry, Guard guard) {

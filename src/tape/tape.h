@@ -44,6 +44,14 @@ struct Counts {
   std::int64_t unplanned_bytes = 0;
 };
 
+/// What turned out while a step ran.
+struct Findings {
+  /// It is not known in which NumericMode which op ran: none can be made again.
+  bool mode_is_lost = false;
+  bool verification_was_short = false;  ///< it kept what it had no memory to look at
+  bool draws = false;                   ///< some op drew random numbers
+};
+
 class Tape;
 
 /// What backward passes have asked of a tape, under its lock.
@@ -83,8 +91,6 @@ class Tape : public std::enable_shared_from_this<Tape> {
   /// Knows what a replay made, too: a backward pass inside the region goes on with it as it would
   /// with the original.
   void know_copy(ValueId value, const c10::Storage& storage);
-  /// The last value made in the storage of `value`.
-  [[nodiscard]] ValueId last_version(ValueId value) const;
   /// True if only the tape still holds the storage of `value` any more.
   [[nodiscard]] bool abandoned(ValueId value) const;
   /// Where the content of `value` is now; empty if it is nowhere.
@@ -99,25 +105,6 @@ class Tape : public std::enable_shared_from_this<Tape> {
   /// Whether its memory may be freed before backward without LibTorch's knowledge, as no handle
   /// makes plain training read it there.
   [[nodiscard]] bool may_vanish(ValueId value) const;
-  /// The stream of the op that made it; none: on the CPU, or no op of the region.
-  [[nodiscard]] std::optional<c10::Stream> stream_of_maker(ValueId value) const;
-  /// The stream that its memory is allocated on; none: not known, or on the CPU.
-  [[nodiscard]] std::optional<c10::Stream> home_of(ValueId value) const;
-  /// The first device other than the CPU that an op ran on, else the CPU.
-  [[nodiscard]] c10::Device device() const;
-  /// Whether all ops ran in one NumericMode.
-  [[nodiscard]] bool has_one_mode() const;
-  /// Notes that it is not known in which NumericMode which op ran: none can be made again.
-  void lose_mode() { mode_is_lost_ = true; }
-  [[nodiscard]] bool mode_is_lost() const { return mode_is_lost_; }
-  /// Notes that some op drew random numbers.
-  void note_draw() { draws_ = true; }
-  [[nodiscard]] bool draws() const { return draws_; }
-  /// Per op, what verification found; what a later step on the same op sequence may go by.
-  [[nodiscard]] std::vector<ReplayMethod> methods() const;
-  /// Whether verification kept what it had no memory to look at.
-  [[nodiscard]] bool verification_was_short() const { return verification_was_short_; }
-  void note_short_verification() { verification_was_short_ = true; }
 
   // --- what it contains ---
 
@@ -174,6 +161,8 @@ class Tape : public std::enable_shared_from_this<Tape> {
   [[nodiscard]] Observer* observer() const { return observer_.get(); }
   [[nodiscard]] const Counts& counts() const { return counts_; }
   [[nodiscard]] Counts& counts() { return counts_; }
+  [[nodiscard]] const Findings& findings() const { return findings_; }
+  [[nodiscard]] Findings& findings() { return findings_; }
   [[nodiscard]] BackwardPasses& backward() { return backward_; }
 
  private:
@@ -192,11 +181,9 @@ class Tape : public std::enable_shared_from_this<Tape> {
   SweepPlans sweep_plans_;
   Offloads offloads_;
   std::shared_ptr<const std::string> plan_name_;
-  bool mode_is_lost_ = false;
-  bool verification_was_short_ = false;
-  bool draws_ = false;
   bool sealed_ = false;
   Counts counts_;
+  Findings findings_;
   BackwardPasses backward_;
   // Unpacks and releases may come from several backward threads; recursive because freeing a
   // storage may run a user's deleter, which may drop another handle.

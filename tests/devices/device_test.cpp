@@ -359,7 +359,7 @@ TEST_F(Device, ProfilesGoOnWhereverMemoryOfVerificationEnds) {
       EXPECT_NO_THROW(tape::verify(*tape, 0, static_cast<tape::OpId>(tape->ops().size()), true));
       failed = FailingAllocation::has_failed();
     }
-    EXPECT_EQ(tape->verification_was_short(), failed) << "allocation " << failing;
+    EXPECT_EQ(tape->findings().verification_was_short, failed) << "allocation " << failing;
     tape->seal();
     EXPECT_TRUE(same_bits(plain, gradient(y))) << "allocation " << failing;
   }

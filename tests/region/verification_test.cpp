@@ -281,7 +281,7 @@ TEST(Verification, GoesOnWhereverMemoryEnds) {
       EXPECT_NO_THROW(tape::verify(*tape, 0, static_cast<tape::OpId>(tape->ops().size()), true));
     }
     failed = num_allocations >= failing;
-    EXPECT_EQ(tape->verification_was_short(), failed);
+    EXPECT_EQ(tape->findings().verification_was_short, failed);
     tape->seal();
     EXPECT_TRUE(same_bits(plain, gradient(y))) << "allocation " << failing;
   }

@@ -5,7 +5,7 @@
 #include <string>
 
 #include "gradrecomp/options.h"
-#include "input/output_file.h"
+#include "input/named_file.h"
 #include "workload/workload_options.h"
 
 namespace gradrecomp::program {

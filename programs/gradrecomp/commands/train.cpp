@@ -46,8 +46,9 @@ struct Trainee {
     state_bytes = live_bytes(options) - state_bytes;
   }
 
-  /// Trains on batch `index` and returns the loss.
-  float train(std::int64_t index) {
+  /// Trains on batch `index` and returns the loss. Resident memory is measured at the cost of page
+  /// faults.
+  float train(std::int64_t index, bool measures_resident) {
     workload.load_batch(index);
     if (!measures_resident) return train_on_batch();
     const ResidentMeter meter;
@@ -71,18 +72,16 @@ struct Trainee {
   torch::optim::SGD optimizer;
   std::optional<Region> region = {};
   std::int64_t peak_bytes = 0;                           // of all steps but the profiled one
-  bool measures_resident = false;                        // at the cost of page faults
   std::optional<std::int64_t> resident_peak_bytes = {};  // above what was held before the step
   std::vector<double> seconds = {};
 };
 
 /// Takes one step of each, in the order A B, B A, A B, ..., and prints both losses.
-bool train_both(Trainee& plain, Trainee& planned, std::int64_t index) {
+bool train_both(Trainee& plain, Trainee& planned, std::int64_t index, bool measures_resident) {
   float plain_loss = 0;
-  float planned_loss = 0;
-  if (index % 2 == 0) plain_loss = plain.train(index);
-  planned_loss = planned.train(index);
-  if (index % 2 == 1) plain_loss = plain.train(index);
+  if (index % 2 == 0) plain_loss = plain.train(index, measures_resident);
+  const float planned_loss = planned.train(index, measures_resident);
+  if (index % 2 == 1) plain_loss = plain.train(index, measures_resident);
   const bool equal =
       std::bit_cast<std::uint32_t>(plain_loss) == std::bit_cast<std::uint32_t>(planned_loss);
   fmt::print("{:>4}  {:>14.9g}  {:>14.9g}  {}{}\n", index + 1, plain_loss, planned_loss,
@@ -126,9 +125,7 @@ int run_train(const TrainOptions& options) {
   for (std::int64_t i = 0; i < options.num_steps; ++i) {
     show_progress(fmt::format("step {} of {}", i + 1, options.num_steps));
     const bool is_last = i + 1 == options.num_steps;
-    plain.measures_resident = planned.measures_resident =
-        is_last && plain.workload.device().is_cpu();
-    equal &= train_both(plain, planned, i);
+    equal &= train_both(plain, planned, i, is_last && plain.workload.device().is_cpu());
   }
   clear_progress();
   const bool same_state = TensorSnapshot(plain.workload.state()).equals(planned.workload.state());

@@ -6,7 +6,7 @@
 #include <string_view>
 
 #include "bad_input.h"
-#include "input/output_file.h"
+#include "input/named_file.h"
 
 namespace gradrecomp::program {
 

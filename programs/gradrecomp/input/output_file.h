@@ -1,16 +1,11 @@
 #pragma once
 
-#include <string>
 #include <string_view>
 #include <vector>
 
-namespace gradrecomp::program {
+#include "input/named_file.h"
 
-/// A file that the user names by an option; "" is none.
-struct NamedFile {
-  std::string option;
-  std::string path = {};
-};
+namespace gradrecomp::program {
 
 /// Checks that files can be written, each to a place of its own and none over an input, before
 /// anything takes time and without opening any.

@@ -8,7 +8,7 @@
 
 #include "tape/dispatch/python_operators.h"
 #include "tape/record/handle.h"
-#include "tape/record/interceptor.h"
+#include "tape/record/interception/interceptor.h"
 #include "tape/record/recorder.h"
 
 namespace gradrecomp::tape {

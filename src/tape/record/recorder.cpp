@@ -6,10 +6,7 @@
 #include <c10/util/ScopeExit.h>
 
 #include <algorithm>
-#include <set>
 
-#include "tape/aten/below_recording.h"
-#include "tape/aten/bytes.h"
 #include "tape/aten/capture.h"
 #include "tape/aten/intercepted_key.h"
 #include "tape/aten/lent_memory.h"
@@ -24,7 +21,7 @@
 #include "tape/observer.h"
 #include "tape/print.h"
 #include "tape/record/engine.h"
-#include "tape/record/interceptor.h"
+#include "tape/record/interception/interceptor.h"
 #include "tape/record/split_calls.h"
 #include "tape/replay/verification.h"
 #include "tape/substitutes/pointwise_step.h"
@@ -49,41 +46,23 @@ std::optional<c10::Device> device_of(const Op& op, const Tape& tape) {
   return device;
 }
 
-/// Whether what is on `tape` was treated as both say.
-bool agree_so_far(const RecordingPlan& one, const RecordingPlan& other, const Tape& tape) {
-  for (ValueId id = 0; id < static_cast<ValueId>(tape.values().size()); ++id) {
-    const Value& value = tape.values()[id];
-    if (value.num_reads == 0 && value.producer < 0) continue;  // the current op is the first
-    const bool is_read_blindly = value.external && !one.guards(id) && other.guards(id);
-    if (is_read_blindly || one.retention_of(id) != other.retention_of(id)) return false;
-  }
-  return !one.offloads && !other.offloads;
-}
-
-at::Tensor bytes_below_recording(const c10::Storage& storage) {
-  const BelowRecording below;
-  return as_bytes(storage);
-}
-
 c10::DispatchKeySet keys_below(const at::Tensor& tensor) {
   return tensor.key_set() & c10::DispatchKeySet(c10::DispatchKeySet::FULL_AFTER, kInterceptedKey);
 }
 
 }  // namespace
 
-Recorder::Recorder(std::shared_ptr<Tape> tape, RecordingPlan plan, Diverged diverged)
+Recorder::Recorder(std::shared_ptr<Tape> tape, RecordingPlan plan, FollowedPlan::Diverged diverged)
     : tape_(std::move(tape)),
       writer_(*tape_),
       reader_(*tape_, writer_),
       finder_(*tape_, writer_),
-      lent_aliases_(*tape_),
+      unseen_writes_(*tape_, writer_, [this](const at::Tensor& t) { record_unseen_write(t); }),
       parameter_copies_(*tape_),
-      plan_(std::move(plan)),
-      diverged_(std::move(diverged)),
+      plan_(*tape_, std::move(plan), std::move(diverged)),
       outer_(current_recorder),
       included_((install(), kInterceptedKey)) {
   current_recorder = this;
-  tape_->follow(plan_.sweeps, plan_.offloads);
 }
 
 Recorder::~Recorder() {
@@ -99,10 +78,6 @@ Recorder* Recorder::current() noexcept {
   return is_left ? nullptr : current_recorder;
 }
 
-bool Recorder::follows_plan_to_the_end() const {
-  return !mixes_plans_ && plan_.sequence != nullptr && plan_.sequence->size() == sequence_.size();
-}
-
 std::vector<ReplayTimes> Recorder::close_window(bool verify) {
   const RecordingPause pause;
   std::vector<ReplayTimes> times;
@@ -116,7 +91,7 @@ std::vector<ReplayTimes> Recorder::close_window(bool verify) {
 }
 
 ValueId Recorder::save(const at::Tensor& tensor) {
-  look_for_unseen_write(tensor, false, false);
+  unseen_writes_.look_at(tensor, false, false);
   const ValueId id = writer_.add_handle(tensor);
   const Value& saved = tape_->values()[id];
   // Backward reads what it has become by then, which cannot be compared once the program lets go.
@@ -135,14 +110,14 @@ void Recorder::record(const c10::OperatorHandle& op, c10::DispatchKeySet keys,
   const OpTraits& traits = traits_of(op);
   if (traits.passive || (traits.resizes && !grows(*stack, traits.writes.size()))) {
     mix_gradients(torch::jit::last(*stack, traits.writes.size()));
-    const std::vector<ValueId> growing = values_to_grow(traits, *stack);
+    const std::vector<ValueId> growing = unseen_writes_.values_to_grow(traits, *stack);
     op.redispatchBoxed(keys, stack);
     for (const ValueId value : growing) writer_.expect_bump(value);
     return;
   }
   if (before_op) before_op();
   if (!is_recordable(*stack, traits.writes.size())) return pass_on(op, keys, stack);
-  look_for_unseen_writes(traits, *stack);
+  unseen_writes_.look_before(traits, *stack);
   record_call(op, keys, stack);
 }
 
@@ -163,7 +138,7 @@ void Recorder::pass_on(const c10::OperatorHandle& op, c10::DispatchKeySet keys,
       const ValueId known = tape_->find(tensor.storage().unsafeGetStorageImpl());
       if (known < 0) return;
       if (traits.writes[i] != 0) {
-        note_write(tensor);
+        unseen_writes_.note(tensor);
       } else {
         tape_->make_source(known);
       }
@@ -197,82 +172,10 @@ void Recorder::take_in_results(const c10::OperatorHandle& op, c10::DispatchKeySe
   if (Observer* observer = tape_->observer()) observer->took_in(*tape_, id);
 }
 
-// Factories' results may be filled by hand, and so may what an op made of constants.
-void Recorder::look_for_unseen_writes(const OpTraits& traits, const torch::jit::Stack& stack) {
-  const std::size_t first = stack.size() - traits.writes.size();
-  const auto& statistics = traits.running_statistics;
-  for (std::size_t i = 0; i < traits.writes.size(); ++i) {
-    const bool is_declared = traits.writes[i] != 0;
-    const bool writes = is_declared || std::ranges::find(statistics, i) != statistics.end();
-    for_each_tensor(stack[first + i], [&](const at::Tensor& tensor, std::int32_t) {
-      look_for_unseen_write(tensor, writes || traits.reads_beyond,
-                            is_declared && traits.bumps_before);
-      if (is_declared) record_writes_to_aliases_of(tensor);
-    });
-  }
-}
-
-void Recorder::record_writes_to_aliases_of(const at::Tensor& written) {
-  for (const auto& [id, storage] : lent_aliases_.of(written)) {
-    tape_->lose(id);
-    record_unseen_write(bytes_below_recording(storage));
-  }
-}
-
-/// `whole`: looks at more than the tensor shows. What is written to may be copied before, whole.
-void Recorder::look_for_unseen_write(const at::Tensor& tensor, bool whole, bool bumped) {
-  const ValueId known = tape_->find(tensor.storage().unsafeGetStorageImpl());
-  if (known < 0) return;
-  const bool is_part_enough = tape_->values()[known].external && !whole;
-  const bool is_written =
-      writer_.was_written_unseen(known, is_part_enough ? &tensor : nullptr, bumped);
-  if (is_written) trust_as_it_is(tensor, known);
-}
-
-void Recorder::trust_as_it_is(const at::Tensor& tensor, ValueId value) {
-  const bool was_read = tape_->values()[value].num_reads > 0;
-  if (was_read) {
-    tape_->lose(value);
-    record_unseen_write(tensor);
-    value = writer_.read(tensor);
-  }
-  tape_->make_source(value);
-  tape_->print(value, Geometry(tensor), Guard::whole);
-}
-
 void Recorder::record_unseen_write(const at::Tensor& tensor) {
   torch::jit::Stack stack = {tensor};
   const RecordingPause unrecorded;
   record_call(unseen_write(), keys_below(tensor), &stack);
-}
-
-void Recorder::note_write(const at::Tensor& tensor) {
-  if (!is_plain(tensor)) return;
-  const ValueId known = tape_->find(tensor.storage().unsafeGetStorageImpl());
-  if (known < 0) return;
-  // Its memory may have the old content or the new one: some call this too late.
-  tape_->lose(known);
-  record_unseen_write(tensor);
-  writer_.expect_bump(writer_.read(tensor));
-}
-
-/// Those whose version counters will have grown when a call that makes no content has returned.
-std::vector<ValueId> Recorder::values_to_grow(const OpTraits& traits,
-                                              const torch::jit::Stack& stack) const {
-  std::vector<ValueId> growing;
-  if (!traits.writes_any) return growing;
-  const std::size_t first = stack.size() - traits.writes.size();
-  for (std::size_t i = 0; i < traits.writes.size(); ++i) {
-    if (traits.writes[i] == 0 || (traits.resizes && keeps_sizes(stack, traits.writes.size()))) {
-      continue;
-    }
-    for_each_tensor(stack[first + i], [&](const at::Tensor& tensor, std::int32_t) {
-      if (!tensor.has_storage()) return;
-      const ValueId known = tape_->find(tensor.storage().unsafeGetStorageImpl());
-      if (known >= 0) growing.push_back(known);
-    });
-  }
-  return growing;
 }
 
 void Recorder::record_call(const c10::OperatorHandle& op, c10::DispatchKeySet keys,
@@ -314,7 +217,7 @@ void Recorder::end(Draft& draft, const torch::jit::Stack* stack) {
   std::optional<Part> part;
   if (takes_apart_ && stack != nullptr) {
     part = part_of(draft, torch::jit::last(*stack, draft.traits.num_returns));
-    if (part) hash_.add_part(part->made.defined());
+    if (part) plan_.note_part(part->made.defined());
   }
   if (makes_values) finish(std::move(draft.op));
   if (part) finish(std::move(part->op));
@@ -403,27 +306,10 @@ void Recorder::look_at_device(Draft& draft) {
 void Recorder::guard_externals(Draft& draft) {
   for (Read& read : draft.op.reads) {
     if (read.written || read.scratch || !tape_->values()[read.value].external) continue;
-    const bool guarded = plan_.guards(read.value);
+    const bool guarded = plan_->guards(read.value);
     if (guarded) writer_.print_source(read.value, read.geometry);
     read.blind = !guarded && writer_.is_unknown(read.value);
   }
-}
-
-// Whatever this step or the next saves for backward, a replay of what is kept is never needed.
-std::vector<ValueId> Recorder::values_to_guard() const {
-  const auto is_dropped = [&](const Result& result) {
-    const Retention retention = plan_.retention_of(result.value);
-    return retention == Retention::drop ||
-           (retention == Retention::keep && tape_->values()[result.value].overwritten_by >= 0);
-  };
-  std::set<ValueId> values;
-  for (const Op& op : tape_->ops()) {
-    if (std::ranges::none_of(op.results, is_dropped)) continue;
-    for (const Read& read : op.reads) {
-      if (tape_->values()[read.value].external) values.insert(read.value);
-    }
-  }
-  return {values.begin(), values.end()};
 }
 
 bool Recorder::is_external(const at::Tensor& tensor) const {
@@ -435,7 +321,7 @@ bool Recorder::is_external(const at::Tensor& tensor) const {
 // Modes are asked for at each op, which takes longer than all else here, only while it is not known
 // whether the region changes them.
 std::shared_ptr<const DispatchState> Recorder::dispatch_state() {
-  const bool is_known = plan_.has_one_mode && dispatch_state_ != nullptr;
+  const bool is_known = plan_->has_one_mode && dispatch_state_ != nullptr;
   const DispatchState now(is_known ? dispatch_state_->mode() : NumericMode::current());
   if (dispatch_state_ == nullptr || *dispatch_state_ != now) {
     dispatch_state_ = std::make_shared<const DispatchState>(now);
@@ -446,34 +332,20 @@ std::shared_ptr<const DispatchState> Recorder::dispatch_state() {
 /// If one mode was taken for granted and the mode is another now, it is unknown which op ran in
 /// which.
 void Recorder::check_mode() {
-  if (!plan_.has_one_mode || dispatch_state_ == nullptr) return;
-  if (dispatch_state_->mode() != NumericMode::current()) tape_->lose_mode();
+  if (!plan_->has_one_mode || dispatch_state_ == nullptr) return;
+  if (dispatch_state_->mode() != NumericMode::current()) tape_->findings().mode_is_lost = true;
 }
 
-// Runs before the op, so that a step that leaves its plan does so before it drops by it.
+// Runs before the op, so that a step that leaves its plan does so before it drops by it. Up to here
+// values were dropped, and contents passed over, as the plan that is left allowed. For what comes
+// now that may not do, so whatever the program still holds is kept.
 void Recorder::foresee(const Draft& draft) {
-  hash_.add_call(draft.traits, draft.op, *tape_, draft.is_fickle);
-  sequence_.push_back(hash_.value());
-  const std::size_t call = sequence_.size() - 1;
-  const bool planned = plan_.sequence != nullptr;
-  if (planned && (call >= plan_.sequence->size() || (*plan_.sequence)[call] != hash_.value())) {
-    leave_plan(call);
-  }
-}
-
-// Up to here values were dropped, and contents passed over, as the plan that is left allowed. For
-// what comes now that may not do, so whatever the program still holds is kept.
-void Recorder::leave_plan(std::size_t call) {
+  if (plan_.foresees(draft)) return;
   check_mode();
-  const RecordingPlan left =
-      std::exchange(plan_, diverged_ ? diverged_(call, hash_.value()) : RecordingPlan{});
-  tape_->follow(plan_.sweeps, plan_.offloads);
+  const bool agrees = plan_.change();
   window_first_op_ = static_cast<OpId>(tape_->ops().size());
   window_first_value_ = static_cast<ValueId>(tape_->values().size());
-  if (!agree_so_far(left, plan_, *tape_)) {
-    writer_.close_window(0, keeps_saved_);
-    mixes_plans_ = true;
-  }
+  if (!agrees) writer_.close_window(0, keeps_saved_);
 }
 
 // For calls that are not recorded: their results may take a gradient to its leaf too.
@@ -481,7 +353,7 @@ void Recorder::mix_gradients(c10::ArrayRef<c10::IValue> arguments) {
   for (const c10::IValue& argument : arguments) {
     if (!argument.isTensor() || !argument.toTensor().requires_grad()) continue;
     const at::Tensor& tensor = argument.toTensor();
-    if (is_plain(tensor) && is_external(tensor)) hash_.add(has_gradient(tensor) ? 1 : 0);
+    if (is_plain(tensor) && is_external(tensor)) plan_.note_gradient(has_gradient(tensor));
   }
 }
 
@@ -529,7 +401,7 @@ void Recorder::call(Draft& draft, torch::jit::Stack* stack) {
 
 void Recorder::finish(Op recorded) {
   const bool replayable = recorded.replayable;
-  const auto* methods = plan_.methods.get();
+  const auto* methods = plan_->methods.get();
   const std::size_t position = tape_->ops().size();
   const bool is_open = recorded.method.formula < 0;
   if (is_open && methods != nullptr && position < methods->size()) {
@@ -544,7 +416,7 @@ void Recorder::finish(Op recorded) {
 }
 
 void Recorder::judge(ValueId value) {
-  switch (plan_.retention_of(value)) {
+  switch (plan_->retention_of(value)) {
     case Retention::keep_as_source:
       return tape_->make_source(value);
     case Retention::keep:

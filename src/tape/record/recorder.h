@@ -8,13 +8,12 @@
 #include <memory>
 #include <vector>
 
-#include "tape/calls/sequence_hash.h"
-#include "tape/lent/aliases.h"
 #include "tape/lent/parameter_copies.h"
 #include "tape/record/argument_reader.h"
-#include "tape/record/recording_plan.h"
+#include "tape/record/followed_plan.h"
 #include "tape/record/result_finder.h"
 #include "tape/record/tape_writer.h"
+#include "tape/record/unseen_writes.h"
 
 namespace gradrecomp::tape {
 
@@ -25,10 +24,8 @@ struct Part;
 /// Lies below Autograd, ADInplaceOrView and Autocast; see docs/design/tape.md.
 class Recorder {
  public:
-  /// Called before a call that the plan did not foresee; returns what to do from there on.
-  using Diverged = std::function<RecordingPlan(std::size_t call, std::uint64_t hash)>;
-
-  explicit Recorder(std::shared_ptr<Tape> tape, RecordingPlan plan = {}, Diverged diverged = {});
+  explicit Recorder(std::shared_ptr<Tape> tape, RecordingPlan plan = {},
+                    FollowedPlan::Diverged diverged = {});
   ~Recorder();
   Recorder(const Recorder&) = delete;
   Recorder& operator=(const Recorder&) = delete;
@@ -39,15 +36,9 @@ class Recorder {
   static Recorder* installed() noexcept;
 
   [[nodiscard]] const std::shared_ptr<Tape>& tape() const { return tape_; }
-  [[nodiscard]] const RecordingPlan& recording_plan() const { return plan_; }
+  [[nodiscard]] const FollowedPlan& plan() const { return plan_; }
   /// True while values are held per window because no plan covers the current op.
-  [[nodiscard]] bool in_window_mode() const { return plan_.retentions == nullptr; }
-  [[nodiscard]] const std::vector<std::uint64_t>& sequence() const { return sequence_; }
-  /// True if the whole recorded sequence is the one the plan was made for, and went by it.
-  [[nodiscard]] bool follows_plan_to_the_end() const;
-  /// The values from outside that replays may read in any step of this sequence under this plan,
-  /// ascending: all that ops with a dropped result read.
-  [[nodiscard]] std::vector<ValueId> values_to_guard() const;
+  [[nodiscard]] bool in_window_mode() const { return plan_->retentions == nullptr; }
 
   /// Records normalisations in parts, and lets kernels that verification has found make what they
   /// can again.
@@ -69,7 +60,7 @@ class Recorder {
   /// region runs.
   void check_mode();
   /// Notes that `tensor` is about to be written where the recorder does not see it.
-  void note_write(const at::Tensor& tensor);
+  void note_write(const at::Tensor& tensor) { unseen_writes_.note(tensor); }
 
   /// Called before each op that is not a mere view; the region closes windows from here.
   std::function<void()> before_op;
@@ -83,13 +74,7 @@ class Recorder {
                        const torch::jit::Stack& stack);
   void record_call(const c10::OperatorHandle& op, c10::DispatchKeySet keys,
                    torch::jit::Stack* stack);
-  void look_for_unseen_writes(const OpTraits& traits, const torch::jit::Stack& stack);
-  void look_for_unseen_write(const at::Tensor& tensor, bool whole, bool bumped);
-  void record_writes_to_aliases_of(const at::Tensor& written);
-  void trust_as_it_is(const at::Tensor& tensor, ValueId value);
   void record_unseen_write(const at::Tensor& tensor);
-  [[nodiscard]] std::vector<ValueId> values_to_grow(const OpTraits& traits,
-                                                    const torch::jit::Stack& stack) const;
   void guard_externals(Draft& draft);
   void look_at_statistics(Draft& draft, const torch::jit::Stack& stack);
   void copy_lent_parameters(Draft& draft, const torch::jit::Stack& stack);
@@ -100,7 +85,6 @@ class Recorder {
   std::shared_ptr<const DispatchState> dispatch_state();
   void foresee(const Draft& draft);
   void mix_gradients(c10::ArrayRef<c10::IValue> arguments);
-  void leave_plan(std::size_t call);
   void prepare_writes(Draft& draft);
   void call(Draft& draft, torch::jit::Stack* stack);
   void judge(ValueId value);
@@ -112,17 +96,13 @@ class Recorder {
   TapeWriter writer_;
   ArgumentReader reader_;
   ResultFinder finder_;
-  LentAliases lent_aliases_;
+  UnseenWrites unseen_writes_;
   ParameterCopies parameter_copies_;
-  RecordingPlan plan_;
-  Diverged diverged_;
+  FollowedPlan plan_;
   std::shared_ptr<const DispatchState> dispatch_state_;  // of the last call
-  std::vector<std::uint64_t> sequence_;
-  SequenceHash hash_;
   bool takes_apart_ = false;
   bool keeps_saved_ = false;
-  bool copies_ = false;       // an argument of a call that it is about to record
-  bool mixes_plans_ = false;  // it began by one plan and goes on by another
+  bool copies_ = false;  // an argument of a call that it is about to record
   std::int32_t stage_ = 0;
   OpId window_first_op_ = 0;
   ValueId window_first_value_ = 0;

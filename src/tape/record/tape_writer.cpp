@@ -13,6 +13,7 @@
 #include "tape/contents.h"
 #include "tape/host_memory/host_copy.h"
 #include "tape/observer.h"
+#include "tape/streams.h"
 
 namespace gradrecomp::tape {
 namespace {
@@ -184,7 +185,7 @@ ValueId TapeWriter::add_version(ValueId old, c10::Storage storage, OpId producer
 }
 
 OpId TapeWriter::add_op(Op op) {
-  if (op.rng) tape_.note_draw();
+  if (op.rng) tape_.findings().draws = true;
   tape_.ops().push_back(std::move(op));
   return static_cast<OpId>(tape_.ops().size()) - 1;
 }
@@ -194,7 +195,7 @@ void TapeWriter::snapshot_before_write(ValueId id) {
   if (value.hold == Hold::kept && tape_.is_made_blindly(value)) tape_.make_source(id);
   if (value.hold != Hold::source || value.num_reads == 0 || value.lost) return;
   const OwnWork own_work;
-  const StreamScope stream(tape_.stream_of_maker(id));
+  const StreamScope stream(stream_of_maker(tape_, id));
   value.storage = clone(value.storage);
   value.snapshot = true;
 }
@@ -212,7 +213,7 @@ void TapeWriter::keep_as_planned(ValueId id) {
     return;
   const OwnWork own_work;
   try {
-    value.host = std::make_shared<HostCopy>(value.storage, tape_.home_of(id));
+    value.host = std::make_shared<HostCopy>(value.storage, home_of(tape_, id));
   } catch (const std::exception&) {
     tape_.counts().unplanned_bytes += value.bytes;  // it stays: the host has no memory
   }

@@ -12,6 +12,8 @@
 #include "tape/observer.h"
 #include "tape/replay/lending.h"
 #include "tape/replay/sweep.h"
+#include "tape/streams.h"
+#include "tape/versions.h"
 
 namespace gradrecomp::tape {
 
@@ -19,7 +21,7 @@ void Replayer::release_handle(ValueId handle) {
   const auto guard = tape_.lock();
   let_go_of_unused();
   note_early_backward();
-  const ValueId id = tape_.last_version(handle);
+  const ValueId id = last_version(tape_, handle);
   if (Observer* observer = tape_.observer()) observer->releases(tape_, id);
   touch(&tape_);
   Value& value = tape_.values()[id];
@@ -40,7 +42,7 @@ void Replayer::part_with_lent(ValueId id) {
   if (value.has_print && !tape_.contents().fits(id, value.storage)) return tape_.lose(id);
   const OwnWork own_work;
   try {
-    const StreamScope stream(tape_.stream_of_maker(id));
+    const StreamScope stream(stream_of_maker(tape_, id));
     value.storage = clone(value.storage);
   } catch (const std::exception&) {
     return tape_.lose(id);  // no memory: destructors call this, which must not throw
@@ -79,17 +81,17 @@ void Replayer::asked_by(int graph_task) {
 }
 
 c10::Storage Replayer::materialize(ValueId handle) {
-  const auto turn = tape_.draws()
+  const auto turn = tape_.findings().draws
                         ? turn_to_draw()
                         : std::unique_lock<std::recursive_mutex>();  // before our own lock
   const auto guard = tape_.lock();
-  const ValueId id = tape_.last_version(handle);
+  const ValueId id = last_version(tape_, handle);
   if (Observer* observer = tape_.observer()) observer->demanded(tape_, id);
   note_early_backward();
   touch(&tape_);
   bring_back_at(id);
   auto storage = find_or_replay(id);
-  if (const auto maker = tape_.stream_of_maker(id)) {
+  if (const auto maker = stream_of_maker(tape_, id)) {
     lend(tape_, id, storage, current_stream_of(maker->device()));
   }
   if (!tape_.is_sealed()) tape_.know_copy(id, storage);
@@ -115,7 +117,7 @@ c10::Storage Replayer::replay(ValueId id) {
 
 std::string Replayer::describe(ValueId handle) const {
   const auto guard = tape_.lock();
-  const Value& value = tape_.values()[tape_.last_version(handle)];
+  const Value& value = tape_.values()[last_version(tape_, handle)];
   const std::string* plan_name = tape_.plan_name();
   std::string text = "GradRecomp was rematerializing " + std::to_string(value.bytes) + " bytes";
   if (value.producer >= 0) text += " made by " + tape_.ops()[value.producer].handle.schema().name();

@@ -164,7 +164,7 @@ void Sweep::check_content(const Read& read, const Op& reader) {
 
 void Sweep::check_mode() const {
   TORCH_CHECK(
-      !tape_.mode_is_lost(),
+      !tape_.findings().mode_is_lost,
       "GradRecomp: a setting that changes kernels' results (float32 precision, deterministic "
       "algorithms, threads, cuDNN, oneDNN, ...) was changed inside the region, but not in "
       "the profiled step, so a replay cannot know under which setting an op ran. Change "

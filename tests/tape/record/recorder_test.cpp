@@ -4,6 +4,7 @@
 #include <torch/torch.h>
 
 #include "support/training.h"
+#include "tape/versions.h"
 
 namespace gradrecomp::tape {
 namespace {
@@ -56,7 +57,7 @@ TEST(Recorder, InPlaceWriteMakesANewVersionOfTheSameStorage) {
   });
   ASSERT_EQ(tape->ops().size(), 3U);
   const ValueId exp = tape->ops()[0].results[0].value;
-  const ValueId last = tape->last_version(exp);
+  const ValueId last = last_version(*tape, exp);
   EXPECT_EQ(last, tape->ops()[2].results[0].value);
   EXPECT_EQ(tape->values()[tape->ops()[1].results[0].value].overwrites, exp);
 }
@@ -70,7 +71,7 @@ TEST(Recorder, HandlesFollowTheLastVersion) {
   });
   const ValueId exp = tape->ops()[0].results[0].value;
   EXPECT_EQ(tape->values()[exp].num_handles, 0);
-  EXPECT_GT(tape->values()[tape->last_version(exp)].num_handles, 0);
+  EXPECT_GT(tape->values()[last_version(*tape, exp)].num_handles, 0);
 }
 
 TEST(Recorder, ExternalWrittenInPlaceIsSnapshotOnlyIfSomethingReadIt) {
@@ -164,7 +165,7 @@ TEST(Recorder, AdviceIsLeftAtTheFirstCallItDidNotForesee) {
   {
     const Recorder recorder(first, {nullptr, nothing()});
     x.exp().sin();
-    sequence = std::make_shared<const std::vector<std::uint64_t>>(recorder.sequence());
+    sequence = std::make_shared<const std::vector<std::uint64_t>>(recorder.plan().sequence());
   }
   std::vector<std::size_t> left_at;
   auto second = std::make_shared<Tape>();
@@ -174,7 +175,7 @@ TEST(Recorder, AdviceIsLeftAtTheFirstCallItDidNotForesee) {
   });
   x.exp().cos();
   EXPECT_EQ(left_at, std::vector<std::size_t>{1});
-  EXPECT_FALSE(recorder.follows_plan_to_the_end());
+  EXPECT_FALSE(recorder.plan().is_followed_to_the_end());
   EXPECT_TRUE(recorder.in_window_mode());
 }
 

@@ -1,11 +1,11 @@
-#include "tape/record/interceptor.h"
+#include "tape/record/interception/interceptor.h"
 
 #include <c10/core/impl/LocalDispatchKeySet.h>
 #include <c10/util/Exception.h>
 #include <torch/library.h>
 
 #include "tape/aten/intercepted_key.h"
-#include "tape/record/operator_kernels.h"
+#include "tape/record/interception/operator_kernels.h"
 #include "tape/record/recorder.h"
 
 // Note [ Two ways to intercept ]

@@ -1,4 +1,4 @@
-#include "tape/record/operator_kernels.h"
+#include "tape/record/interception/operator_kernels.h"
 
 #include <atomic>
 #include <memory>
@@ -9,7 +9,7 @@
 #include <vector>
 
 #include "tape/aten/intercepted_key.h"
-#include "tape/record/interceptor.h"
+#include "tape/record/interception/interceptor.h"
 #include "tape/record/recorder.h"
 
 #if __has_include(<c10/core/impl/FakeTensorModeTLS.h>)

@@ -1,0 +1,37 @@
+#pragma once
+
+#include <c10/core/Device.h>
+
+#include <cstdint>
+#include <memory>
+#include <string>
+#include <vector>
+
+#include "arena/address_plan.h"
+#include "gradrecomp/plan/graph.h"
+#include "gradrecomp/plan/plan.h"
+#include "gradrecomp/version.h"
+#include "tape/record/recording_plan.h"
+
+namespace gradrecomp::inline GRADRECOMP_NAMESPACE {
+
+/// The op sequence of a step: a hash for each call, over all calls up to it.
+using Sequence = std::vector<std::uint64_t>;
+
+/// Everything known of one op sequence.
+struct KnownSequence {
+  tape::RecordingPlan recording_plan;        ///< shared with the recorders that follow it
+  std::shared_ptr<const plan::Graph> graph;  ///< null if there is nothing to plan
+  std::shared_ptr<const plan::Plan> plan;    ///< null: none was made, or it was forgotten
+  c10::Device device = c10::kCPU;            ///< that its ops ran on
+  std::shared_ptr<const std::string> name;   ///< of the plan, for messages
+  std::string why_safe;         ///< why it goes by what its first step kept; empty if by a plan
+  bool is_provisional = false;  ///< it goes so until a backward pass comes
+  /// Of its steps' blocks; null without a plan, and for devices.
+  std::shared_ptr<arena::SequenceAddresses> addresses;
+
+  [[nodiscard]] std::uint64_t signature() const { return recording_plan.sequence->back(); }
+  [[nodiscard]] bool is_to_be_planned() const { return why_safe.empty(); }
+};
+
+}  // namespace gradrecomp::inline GRADRECOMP_NAMESPACE

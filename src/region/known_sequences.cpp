@@ -1,0 +1,86 @@
+#include "region/known_sequences.h"
+
+#include <algorithm>
+#include <utility>
+
+namespace gradrecomp::inline GRADRECOMP_NAMESPACE {
+
+namespace {
+
+constexpr std::size_t kMeasurementsAPlan = 16;
+
+bool has_plan(const KnownSequences::Known& known) { return known->plan != nullptr; }
+
+/// The first of them that is so; null if none is.
+template <typename Sequences, typename IsSo>
+KnownSequences::Known first_of(const Sequences& sequences, IsSo is_so) {
+  const auto known = std::ranges::find_if(sequences, is_so);
+  return known == std::ranges::end(sequences) ? nullptr : *known;
+}
+
+}  // namespace
+
+std::int64_t KnownSequences::num_plans() const {
+  return std::ranges::count_if(sequences_, has_plan);
+}
+
+KnownSequences::Known KnownSequences::last_planned() const {
+  return first_of(std::ranges::subrange(sequences_.rbegin(), sequences_.rend()), has_plan);
+}
+
+KnownSequences::Known KnownSequences::find(const Sequence& sequence) const {
+  return first_of(sequences_,
+                  [&](const Known& known) { return *known->recording_plan.sequence == sequence; });
+}
+
+KnownSequences::Known KnownSequences::find(std::uint64_t signature) const {
+  return first_of(sequences_, [&](const Known& known) { return known->signature() == signature; });
+}
+
+KnownSequences::Known KnownSequences::going_on_so(std::size_t call, std::uint64_t hash) const {
+  return first_of(sequences_, [&](const Known& known) {
+    const Sequence& sequence = *known->recording_plan.sequence;
+    return call < sequence.size() && sequence[call] == hash;
+  });
+}
+
+void KnownSequences::add(Known known) {
+  if (const Known before = find(*known->recording_plan.sequence)) std::erase(sequences_, before);
+  const auto most = kMeasurementsAPlan * static_cast<std::size_t>(max_plans_);
+  if (sequences_.size() >= most) sequences_.erase(sequences_.begin());
+  activate(std::move(known));
+}
+
+void KnownSequences::activate(Known known) {
+  std::erase(sequences_, known);
+  sequences_.push_back(known);
+  active_ = std::move(known);
+  forget_plans();
+}
+
+void KnownSequences::replace(const Known& known, Known by) {
+  if (active_ == known) active_ = by;
+  std::ranges::replace(sequences_, known, by);
+}
+
+void KnownSequences::erase(const Known& known) {
+  std::erase(sequences_, known);
+  if (active_ == known) active_ = nullptr;
+}
+
+void KnownSequences::forget_plans() {
+  auto excess = num_plans() - max_plans_;
+  for (Known& known : sequences_) {
+    if (excess <= 0) return;
+    if (!has_plan(known)) continue;
+    auto forgotten = std::make_shared<KnownSequence>(*known);
+    forgotten->plan = nullptr;
+    forgotten->recording_plan.retentions = nullptr;
+    forgotten->recording_plan.sweeps = nullptr;
+    forgotten->recording_plan.offloads = nullptr;
+    known = std::move(forgotten);
+    --excess;
+  }
+}
+
+}  // namespace gradrecomp::inline GRADRECOMP_NAMESPACE

@@ -1,0 +1,140 @@
+#include "region/sequence_planner.h"
+
+#include <c10/util/Exception.h>
+
+#include <algorithm>
+#include <stdexcept>
+#include <string>
+#include <string_view>
+#include <utility>
+
+#include "gradrecomp/host_link.h"
+#include "gradrecomp/plan/make_plan.h"
+#include "gradrecomp/plan/predict.h"
+#include "gradrecomp/plan/signature.h"
+
+namespace gradrecomp::inline GRADRECOMP_NAMESPACE {
+
+namespace {
+
+tape::SweepPlans sweep_plans_of(const plan::Plan& plan) {
+  if (plan.sweeps.empty()) return nullptr;
+  return std::make_shared<const std::vector<plan::Sweep>>(plan.sweeps);
+}
+
+tape::Offloads offloads_of(const plan::Plan& plan) {
+  if (plan.offloads.empty()) return nullptr;
+  return std::make_shared<const tape::OffloadPlan>(plan.offloads);
+}
+
+std::shared_ptr<const tape::Retentions> retentions_of(const plan::Plan& plan,
+                                                      const plan::Graph& graph) {
+  tape::Retentions retentions;
+  for (std::size_t i = 0; i < plan.keep.size(); ++i) {
+    retentions.push_back(tape::retention(graph.values[i].must_keep, plan.keep[i] != 0));
+  }
+  return std::make_shared<const tape::Retentions>(std::move(retentions));
+}
+
+bool fits_graph(const plan::Graph& graph, const plan::Selection& selection) {
+  try {
+    static_cast<void>(plan::select(graph, selection));
+    return true;
+  } catch (const std::invalid_argument&) {
+    return false;
+  }
+}
+
+/// What the planner says of an argument, by the name of the option it came from.
+std::string in_options(std::string_view error) {
+  constexpr std::string_view kSelection = "Selection: ";
+  if (!error.starts_with(kSelection)) return std::string(error);
+  return "Options::selection: " + std::string(error.substr(kSelection.size()));
+}
+
+/// What of `selection` is found in `graph`.
+plan::Selection found_in(const plan::Graph& graph, const plan::Selection& selection) {
+  using Member = std::vector<std::string> plan::Selection::*;
+  plan::Selection found;
+  for (const Member member :
+       {&plan::Selection::keep_stages, &plan::Selection::drop_stages, &plan::Selection::keep_ops,
+        &plan::Selection::drop_ops, &plan::Selection::keep_types, &plan::Selection::drop_types}) {
+    for (const std::string& pattern : selection.*member) {
+      plan::Selection one;
+      (one.*member).push_back(pattern);
+      if (fits_graph(graph, one)) (found.*member).push_back(pattern);
+    }
+  }
+  return fits_graph(graph, found) ? found : plan::Selection{};
+}
+
+/// The effort of a plan's search, in proportion to the bytes that it can save: steps wait for it.
+double search_effort(const plan::Graph& graph) {
+  constexpr double kBytesOfFullEffort = 64 << 20;
+  double bytes = 0;
+  for (const plan::Value& value : graph.values) bytes += static_cast<double>(value.bytes);
+  return std::min(1.0, bytes / kBytesOfFullEffort);
+}
+
+}  // namespace
+
+void SequencePlanner::plan(KnownSequence& known, bool is_first) {
+  const plan::Graph& graph = *known.graph;
+  known.plan = std::make_shared<const plan::Plan>(make_plan(graph, known.device, is_first));
+  known.name = std::make_shared<const std::string>(known.plan->brief_report());
+  known.recording_plan.retentions = retentions_of(*known.plan, graph);
+  known.recording_plan.sweeps = sweep_plans_of(*known.plan);
+  known.recording_plan.offloads = offloads_of(*known.plan);
+  known.recording_plan.guarded = nullptr;
+  if (known.device.is_cpu() && !known.addresses) {
+    known.addresses = std::make_shared<arena::SequenceAddresses>();
+  }
+}
+
+plan::Plan SequencePlanner::make_plan(const plan::Graph& graph, c10::Device device, bool is_first) {
+  if (options_.plan && fits(*options_.plan, graph)) return given_plan(graph);
+  plan::Request request = request_of(options_);
+  request.effort = search_effort(graph);
+  if (options_.offload) request.host_link = measured_host_link(device);
+  return plan_with_selection(graph, std::move(request), is_first);
+}
+
+// A name that the first sequence does not have is taken for misspelled. Later sequences, in the
+// middle of training, may do without.
+plan::Plan SequencePlanner::plan_with_selection(const plan::Graph& graph, plan::Request request,
+                                                bool is_first) {
+  if (!is_first && !fits_graph(graph, request.selection)) {
+    request.selection = found_in(graph, request.selection);
+    if (!warned_of_selection_.exchange(true)) {
+      TORCH_WARN(
+          "GradRecomp: Options::selection names stages, ops or layer types that a later op "
+          "sequence does not have. It is planned by those that it has.");
+    }
+  }
+  try {
+    return plan::make_plan(graph, request);
+  } catch (const std::invalid_argument& error) {
+    C10_THROW_ERROR(ValueError, in_options(error.what()));
+  }
+}
+
+bool SequencePlanner::fits(const plan::Plan& given, const plan::Graph& graph) {
+  if (given.signature == graph.signature) return true;
+  if (!warned_of_signature_.exchange(true)) {
+    TORCH_WARN("GradRecomp ignores Options::plan, which was made for op sequence ",
+               plan::signature_text(given.signature), ", and plans this one (",
+               plan::signature_text(graph.signature), ") by the budget.");
+  }
+  return false;
+}
+
+plan::Plan SequencePlanner::given_plan(const plan::Graph& graph) const {
+  try {
+    return plan::predict(graph, *options_.plan);
+  } catch (const std::invalid_argument& error) {
+    C10_THROW_ERROR(ValueError,
+                    "Options::plan does not fit its op sequence: " + std::string(error.what()));
+  }
+}
+
+}  // namespace gradrecomp::inline GRADRECOMP_NAMESPACE

@@ -1,0 +1,67 @@
+#include "tape/record/followed_plan.h"
+
+#include <algorithm>
+#include <set>
+#include <utility>
+
+namespace gradrecomp::tape {
+namespace {
+
+/// Whether what is on `tape` was treated as both say.
+bool agree_so_far(const RecordingPlan& one, const RecordingPlan& other, const Tape& tape) {
+  for (ValueId id = 0; id < static_cast<ValueId>(tape.values().size()); ++id) {
+    const Value& value = tape.values()[id];
+    if (value.num_reads == 0 && value.producer < 0) continue;  // the current op is the first
+    const bool is_read_blindly = value.external && !one.guards(id) && other.guards(id);
+    if (is_read_blindly || one.retention_of(id) != other.retention_of(id)) return false;
+  }
+  return !one.offloads && !other.offloads;
+}
+
+}  // namespace
+
+FollowedPlan::FollowedPlan(Tape& tape, RecordingPlan plan, Diverged diverged)
+    : tape_(tape), plan_(std::move(plan)), diverged_(std::move(diverged)) {
+  tape_.follow(plan_.sweeps, plan_.offloads);
+}
+
+bool FollowedPlan::foresees(const Draft& draft) {
+  hash_.add_call(draft.traits, draft.op, tape_, draft.is_fickle);
+  sequence_.push_back(hash_.value());
+  if (plan_.sequence == nullptr) return true;
+  const std::size_t call = sequence_.size() - 1;
+  return call < plan_.sequence->size() && (*plan_.sequence)[call] == hash_.value();
+}
+
+bool FollowedPlan::change() {
+  const std::size_t call = sequence_.size() - 1;
+  const RecordingPlan left =
+      std::exchange(plan_, diverged_ ? diverged_(call, hash_.value()) : RecordingPlan{});
+  tape_.follow(plan_.sweeps, plan_.offloads);
+  const bool agrees = agree_so_far(left, plan_, tape_);
+  is_mixed_ |= !agrees;
+  return agrees;
+}
+
+bool FollowedPlan::is_followed_to_the_end() const {
+  return !is_mixed_ && plan_.sequence != nullptr && plan_.sequence->size() == sequence_.size();
+}
+
+// Whatever this step or the next saves for backward, a replay of what is kept is never needed.
+std::vector<ValueId> FollowedPlan::values_to_guard() const {
+  const auto is_dropped = [&](const Result& result) {
+    const Retention retention = plan_.retention_of(result.value);
+    return retention == Retention::drop ||
+           (retention == Retention::keep && tape_.values()[result.value].overwritten_by >= 0);
+  };
+  std::set<ValueId> values;
+  for (const Op& op : tape_.ops()) {
+    if (std::ranges::none_of(op.results, is_dropped)) continue;
+    for (const Read& read : op.reads) {
+      if (tape_.values()[read.value].external) values.insert(read.value);
+    }
+  }
+  return {values.begin(), values.end()};
+}
+
+}  // namespace gradrecomp::tape

@@ -1,0 +1,52 @@
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+#include <functional>
+#include <vector>
+
+#include "tape/calls/sequence_hash.h"
+#include "tape/record/draft.h"
+#include "tape/record/recording_plan.h"
+#include "tape/tape.h"
+
+namespace gradrecomp::tape {
+
+/// The plan that a step is recorded by, and the calls that have come so far.
+class FollowedPlan {
+ public:
+  /// Called before a call that the plan did not foresee; returns what to do from there on.
+  using Diverged = std::function<RecordingPlan(std::size_t call, std::uint64_t hash)>;
+
+  FollowedPlan(Tape& tape, RecordingPlan plan, Diverged diverged);
+
+  [[nodiscard]] const RecordingPlan& operator*() const { return plan_; }
+  [[nodiscard]] const RecordingPlan* operator->() const { return &plan_; }
+  [[nodiscard]] const std::vector<std::uint64_t>& sequence() const { return sequence_; }
+
+  /// Notes a call that is about to run. Returns whether the plan foresaw it.
+  bool foresees(const Draft& draft);
+  /// Goes by another plan from the call on that was not foreseen. Returns whether that one would
+  /// have treated what is on the tape in the same way.
+  bool change();
+  /// That the last call has a part of its own, maybe with a packed form.
+  void note_part(bool is_packed) { hash_.add_part(is_packed); }
+  /// That a call which is not recorded reads a tensor that requires a gradient.
+  void note_gradient(bool exists) { hash_.add(exists ? 1 : 0); }
+
+  /// Whether the whole recorded sequence is the one the plan was made for, and went by it.
+  [[nodiscard]] bool is_followed_to_the_end() const;
+  /// The values from outside that replays may read in any step of this sequence under this plan,
+  /// ascending: all that ops with a dropped result read.
+  [[nodiscard]] std::vector<ValueId> values_to_guard() const;
+
+ private:
+  Tape& tape_;
+  RecordingPlan plan_;
+  Diverged diverged_;
+  std::vector<std::uint64_t> sequence_;
+  SequenceHash hash_;
+  bool is_mixed_ = false;  // it began by one plan and goes on by another
+};
+
+}  // namespace gradrecomp::tape

@@ -1,0 +1,90 @@
+#include "tape/record/unseen_writes.h"
+
+#include <algorithm>
+
+#include "tape/aten/below_recording.h"
+#include "tape/aten/bytes.h"
+#include "tape/calls/arguments.h"
+#include "tape/dispatch/plain_memory.h"
+
+namespace gradrecomp::tape {
+namespace {
+
+at::Tensor bytes_below_recording(const c10::Storage& storage) {
+  const BelowRecording below;
+  return as_bytes(storage);
+}
+
+}  // namespace
+
+// Factories' results may be filled by hand, and so may what an op made of constants.
+void UnseenWrites::look_before(const OpTraits& traits, const torch::jit::Stack& stack) {
+  const std::size_t first = stack.size() - traits.writes.size();
+  const auto& statistics = traits.running_statistics;
+  for (std::size_t i = 0; i < traits.writes.size(); ++i) {
+    const bool is_declared = traits.writes[i] != 0;
+    const bool writes = is_declared || std::ranges::find(statistics, i) != statistics.end();
+    for_each_tensor(stack[first + i], [&](const at::Tensor& tensor, std::int32_t) {
+      look_at(tensor, writes || traits.reads_beyond, is_declared && traits.bumps_before);
+      if (is_declared) record_writes_to_aliases_of(tensor);
+    });
+  }
+}
+
+void UnseenWrites::record_writes_to_aliases_of(const at::Tensor& written) {
+  for (const auto& [id, storage] : lent_aliases_.of(written)) {
+    tape_.lose(id);
+    record_(bytes_below_recording(storage));
+  }
+}
+
+// What is written to may be copied before, whole.
+void UnseenWrites::look_at(const at::Tensor& tensor, bool whole, bool bumped) {
+  const ValueId known = tape_.find(tensor.storage().unsafeGetStorageImpl());
+  if (known < 0) return;
+  const bool is_part_enough = tape_.values()[known].external && !whole;
+  const bool is_written =
+      writer_.was_written_unseen(known, is_part_enough ? &tensor : nullptr, bumped);
+  if (is_written) trust_as_it_is(tensor, known);
+}
+
+void UnseenWrites::trust_as_it_is(const at::Tensor& tensor, ValueId value) {
+  const bool was_read = tape_.values()[value].num_reads > 0;
+  if (was_read) {
+    tape_.lose(value);
+    record_(tensor);
+    value = writer_.read(tensor);
+  }
+  tape_.make_source(value);
+  tape_.print(value, Geometry(tensor), Guard::whole);
+}
+
+void UnseenWrites::note(const at::Tensor& tensor) {
+  if (!is_plain(tensor)) return;
+  const ValueId known = tape_.find(tensor.storage().unsafeGetStorageImpl());
+  if (known < 0) return;
+  // Its memory may have the old content or the new one: some call this too late.
+  tape_.lose(known);
+  record_(tensor);
+  writer_.expect_bump(writer_.read(tensor));
+}
+
+std::vector<ValueId> UnseenWrites::values_to_grow(const OpTraits& traits,
+                                                  const torch::jit::Stack& stack) const {
+  std::vector<ValueId> growing;
+  if (!traits.writes_any) return growing;
+  const std::size_t first = stack.size() - traits.writes.size();
+  for (std::size_t i = 0; i < traits.writes.size(); ++i) {
+    if (traits.writes[i] == 0 || (traits.resizes && keeps_sizes(stack, traits.writes.size()))) {
+      continue;
+    }
+    for_each_tensor(stack[first + i], [&](const at::Tensor& tensor, std::int32_t) {
+      if (!tensor.has_storage()) return;
+      const ValueId known = tape_.find(tensor.storage().unsafeGetStorageImpl());
+      if (known >= 0) growing.push_back(known);
+    });
+  }
+  return growing;
+}
+
+}  // namespace gradrecomp::tape

@@ -1,0 +1,44 @@
+#pragma once
+
+#include <ATen/core/stack.h>
+
+#include <functional>
+#include <vector>
+
+#include "tape/dispatch/op_traits.h"
+#include "tape/lent/aliases.h"
+#include "tape/record/tape_writer.h"
+
+namespace gradrecomp::tape {
+
+/// Finds what was written to values where the recorder does not see it: by a raw pointer, in memory
+/// that others lent, by code that says so itself. Puts such writes on the tape.
+class UnseenWrites {
+ public:
+  /// Puts on the tape that all of a tensor's memory has been written.
+  using Record = std::function<void(const at::Tensor&)>;
+
+  UnseenWrites(Tape& tape, TapeWriter& writer, Record record)
+      : tape_(tape), writer_(writer), record_(std::move(record)), lent_aliases_(tape) {}
+
+  /// Looks at all that a call is about to read or write; its arguments are the last of `stack`.
+  void look_before(const OpTraits& traits, const torch::jit::Stack& stack);
+  /// `whole`: looks at more than the tensor shows. `bumped`: the call has raised its version.
+  void look_at(const at::Tensor& tensor, bool whole, bool bumped);
+  /// Notes that `tensor` is about to be written.
+  void note(const at::Tensor& tensor);
+  /// Those whose version counters will have grown when a call that makes no content has returned.
+  [[nodiscard]] std::vector<ValueId> values_to_grow(const OpTraits& traits,
+                                                    const torch::jit::Stack& stack) const;
+
+ private:
+  void record_writes_to_aliases_of(const at::Tensor& written);
+  void trust_as_it_is(const at::Tensor& tensor, ValueId value);
+
+  Tape& tape_;
+  TapeWriter& writer_;
+  Record record_;
+  LentAliases lent_aliases_;
+};
+
+}  // namespace gradrecomp::tape

@@ -1,0 +1,252 @@
+#include "tape/replay/kernel_search.h"
+
+#include <ATen/ATen.h>
+
+#include <algorithm>
+#include <string>
+#include <utility>
+
+#include "tape/aten/bytes.h"
+#include "tape/aten/stopwatch.h"
+#include "tape/dispatch/op_traits.h"
+#include "tape/replay/warnings.h"
+#include "tape/substitutes/patterns.h"
+#include "tape/substitutes/pointwise_pass.h"
+
+namespace gradrecomp::tape {
+
+void KernelSearch::note_made(ValueId id, const c10::Storage& made) {
+  last_made_ = made;
+  if (trial_.first >= 0 && tape_.values()[id].producer == trial_.last) trial_.by_ops = made;
+}
+
+/// Looks for kernels. What LibTorch can replay stays so if they fail, as they may on a card that
+/// they were not compiled for.
+void KernelSearch::try_kernels(OpId id, OpId last, const Stack& stack, double& seconds) {
+  try {
+    find_kernels(id, last, stack, seconds);
+  } catch (const c10::OutOfMemoryError&) {
+    forget_kernels(id);  // in this step, as in verify_op()
+    tape_.findings().verification_was_short = true;
+  } catch (const std::exception& error) {
+    forget_kernels(id);
+    const std::string& name = tape_.ops()[id].handle.schema().name();
+    if (!first_mention(name)) return;
+    TORCH_WARN("GradRecomp replays ", name, " by its call, as its kernel failed: ", text_of(error));
+  }
+}
+
+void KernelSearch::forget_kernels(OpId id) {
+  for (OpId tried = id; tried <= std::max(id, trial_.last); ++tried) {
+    tape_.ops()[tried].method = {};
+  }
+  trial_ = {};
+}
+
+void KernelSearch::find_kernels(OpId id, OpId last, const Stack& stack, double& seconds) {
+  const Op& op = tape_.ops()[id];
+  if (op.substitute == nullptr) {
+    find_step(id, seconds);
+  } else if (op.has_open_formula()) {
+    find_formula(id, stack.front().toTensor().storage(), seconds);
+  }
+  if (trial_.first < 0) begin_trial(id, last, seconds);
+}
+
+/// Looks for a formula that has the bits of the call. Notes it with the op, and its seconds.
+void KernelSearch::find_formula(OpId id, const c10::Storage& by_call, double& seconds) {
+  Op& op = tape_.ops()[id];
+  if (op.dispatch_state->mode().flushes_denormals) return;
+  const int count = op.substitute->num_formulas();
+  int& likely = likely_formulas_[traits_of(op.handle).name_hash];
+  for (int i = 0; i < count; ++i) {
+    const int formula = (likely + i) % count;
+    Stopwatch stopwatch(op.stream);
+    const at::Tensor made = substitute(id, formula, {});
+    const double taken = stopwatch.seconds();
+    if (!same_bits(by_call, made.storage()) || !fits_patterns(op, formula)) continue;
+    likely = formula;
+    op.method.formula = static_cast<std::int8_t>(formula);
+    seconds = taken;
+    return;
+  }
+}
+
+// Values of a first step may hide how a formula rounds: weights of 1 or 0, biases and inputs of 0.
+// So formula and call are also compared on others, which do not. A few elements may agree by luck,
+// so those of small shapes are compared on several patterns.
+bool KernelSearch::fits_patterns(Op& op, int formula) {
+  const bool is_narrow = op.reads.front().geometry.scalar_type() != c10::ScalarType::Float;
+  const int count = is_narrow ? num_narrow_patterns(op) : num_patterns(op);
+  for (int phase = 0; phase < count; ++phase) {
+    auto tensors = patterns_for(op, phase);
+    if (!fits(op, formula, tensors)) return false;
+    // Of 16 bits, what formulas differ in is seen once in 100,000 elements, unless all else is
+    // gone.
+    if (!is_narrow) continue;
+    if (!op.substitute->cancel(op, tensors) || !fits(op, formula, tensors)) return false;
+  }
+  return true;
+}
+
+int KernelSearch::num_patterns(const Op& op) const {
+  constexpr std::int64_t kMost = 16;
+  const std::int64_t bytes = tape_.values()[op.results.front().value].bytes;
+  return static_cast<int>(std::clamp<std::int64_t>(kPatternSize / bytes, 1, kMost));
+}
+
+/// One element for each parameter cancels.
+int KernelSearch::num_narrow_patterns(const Op& op) const {
+  constexpr std::int64_t kMost = 256;
+  constexpr std::int64_t kMostElements = 1 << 18;
+  std::int64_t num_parameters = kPatternSize;
+  for (const Read& read : op.reads) {
+    if (read.argument <= 0) continue;
+    num_parameters = std::min(num_parameters, c10::multiply_integers(read.geometry.sizes()));
+  }
+  const std::int64_t num_elements = tape_.values()[op.results.front().value].bytes / 2;
+  const std::int64_t most = std::clamp<std::int64_t>(kMostElements / num_elements, 1, kMost);
+  return static_cast<int>(
+      std::clamp<std::int64_t>(kPatternSize / std::max<std::int64_t>(num_parameters, 1), 1, most));
+}
+
+/// One for each argument that `op` reads.
+std::vector<at::Tensor> KernelSearch::patterns_for(Op& op, int phase) {
+  const Stack stack = rebuild_arguments(op);
+  std::vector<at::Tensor> tensors;
+  for (const Read& read : op.reads) {
+    if (read.argument >= 0) tensors.push_back(pattern_like(stack[read.argument].toTensor(), phase));
+  }
+  return tensors;
+}
+
+/// Whether call and formula make the same of `tensors`, to which the call adds what else the
+/// formula reads.
+bool KernelSearch::fits(Op& op, int formula, std::vector<at::Tensor>& tensors) {
+  Stack stack = rebuild_arguments(op);
+  std::size_t num_arguments = 0;
+  for (const Read& read : op.reads) {
+    if (read.argument >= 0) stack[read.argument] = tensors[num_arguments++];
+  }
+  run_call(op, stack);
+  // Reads of no argument are what the call returned after the result, in order.
+  tensors.resize(num_arguments);
+  for (std::size_t i = 1; tensors.size() < op.reads.size(); ++i) {
+    tensors.push_back(stack[i].toTensor());
+  }
+  const at::Tensor made = run_substitute(op, tensors, formula, {});
+  return same_bits(stack.front().toTensor().storage(), made.storage());
+}
+
+/// Notes with a pointwise op how a kernel does it and, where that makes a result of its own, the
+/// seconds that this takes.
+void KernelSearch::find_step(OpId id, double& seconds) {
+  Op& op = tape_.ops()[id];
+  verify_step(id);
+  if (!op.has_kernel()) return;
+  Stopwatch stopwatch(op.stream);
+  const c10::Storage made = run_kernels(id, 0);
+  const double taken = stopwatch.seconds();
+  if (same_bits(last_made_, made)) {
+    seconds = taken;
+  } else {
+    op.method = {};
+  }
+}
+
+void KernelSearch::verify_step(OpId id) {
+  Op& op = tape_.ops()[id];
+  const auto step = op.method.formula < 0 ? step_of(tape_, op) : std::nullopt;
+  if (!step) return;
+  const auto dtype = kernels::dtype_of(op.reads[step->input].geometry.scalar_type());
+  for (int formula = 0; formula < num_formulas(*step, *dtype); ++formula) {
+    if (!step_fits_pattern(op, *step, formula)) continue;
+    op.method = {.formula = static_cast<std::int8_t>(formula),
+                 .joins = step_behind(tape_, id).has_value()};
+    return;
+  }
+}
+
+// A pointwise op's result for one element does not depend on shapes. Its scalar may change in the
+// next step, to one that 16 bits cannot hold, though they may hold this one.
+bool KernelSearch::step_fits_pattern(Op& op, PointwiseStep step, int formula) {
+  const Read& input = op.reads[step.input];
+  const auto type = input.geometry.scalar_type();
+  const auto options = at::TensorOptions().device(op.stream ? op.stream->device() : at::kCPU);
+  const at::Tensor x = pattern(kPatternSize, options.dtype(type));
+  Stack stack(op.arguments);
+  stack[input.argument] = x.clone();
+  at::Tensor operand;
+  if (step.operand >= 0) {
+    const Read& other = op.reads[step.operand];
+    const bool is_number = other.geometry.sizes().empty();
+    operand = is_number ? pattern_number(other.geometry)
+                        : pattern(kPatternSize, options.dtype(other.geometry.scalar_type()), 1);
+    stack[other.argument] = operand;
+  } else if (step.kind != kernels::StepKind::relu) {
+    step.scalar = kPatternNumber;
+    stack[1] = step.scalar;
+  }
+  run_call(op, stack);
+  PointwisePass pass(type, op.stream);
+  pass.add(step, operand, formula);
+  return same_bits(stack.front().toTensor().storage(), pass.run(x.storage()));
+}
+
+/// Has kernels do the ops after `id` too, for comparison when they have run one by one.
+void KernelSearch::begin_trial(OpId id, OpId last, double seconds) {
+  const int count = count_candidates(id, last);
+  if (count == 0) return;
+  const Op& op = tape_.ops()[id];
+  trial_.first = id;
+  trial_.last = id + count;
+  if (op.has_kernel()) {
+    Stopwatch stopwatch(op.stream);
+    trial_.by_kernels = run_kernels(id, count);
+    trial_.joined_seconds = std::max(0.0, stopwatch.seconds() - seconds);
+  } else {
+    trial_.by_kernels = clone(last_made_);
+    Stopwatch stopwatch(op.stream);
+    join(id + 1, count, trial_.by_kernels);
+    trial_.joined_seconds = stopwatch.seconds();
+  }
+}
+
+/// The ops right after `id` that join, one after the other, and read nothing that is yet to come.
+int KernelSearch::count_candidates(OpId id, OpId last) {
+  int count = 0;
+  for (OpId next = id + 1; next < last; ++next, ++count) {
+    const auto step = step_behind(tape_, next);
+    if (!step) break;
+    if (step->operand >= 0) {
+      const ValueId operand = tape_.ops()[next].reads[step->operand].value;
+      const Value& value = tape_.values()[operand];
+      if (value.producer >= id || !(value.temporary || tape_.live_storage(operand))) break;
+    }
+    verify_step(next);
+    if (!tape_.ops()[next].method.joins) break;
+  }
+  return count;
+}
+
+// To compare takes memory, too.
+bool KernelSearch::are_found_equal(const c10::Storage& one, const c10::Storage& other) {
+  try {
+    return same_bits(one, other);
+  } catch (const c10::OutOfMemoryError&) {
+    tape_.findings().verification_was_short = true;
+    return false;
+  }
+}
+
+void KernelSearch::end_trial(std::vector<ReplayTimes>::iterator times) {
+  const Trial trial = std::exchange(trial_, {});
+  const OpId count = trial.last - trial.first;
+  const bool is_equal = trial.by_ops && are_found_equal(trial.by_kernels, trial.by_ops);
+  for (OpId i = 1; i <= count; ++i) {
+    if (!is_equal) tape_.ops()[trial.first + i].method.joins = false;
+    if (is_equal) times[i].joined_seconds = trial.joined_seconds / static_cast<double>(count);
+  }
+}
+
+}  // namespace gradrecomp::tape

@@ -1,0 +1,64 @@
+#pragma once
+
+#include <cstdint>
+#include <unordered_map>
+#include <vector>
+
+#include "tape/replay/sweep.h"
+
+namespace gradrecomp::tape {
+
+/// A sweep over ops in their order that finds kernels which make the same bits: formulas of
+/// substitutes for parts of calls, and steps of pointwise ops, which may join the op before them.
+///
+/// What it finds it notes with the ops (Op::method). Ops that may join are tried together with the
+/// op before them, and compared when they have run one by one.
+class KernelSearch : protected Sweep {
+ protected:
+  explicit KernelSearch(Tape& tape) : Sweep(tape) {}
+
+  /// Looks for kernels for an op that has just run and returned `stack`, among the ops up to
+  /// `last`. Where one replays it, `seconds` becomes what that takes.
+  void try_kernels(OpId id, OpId last, const Stack& stack, double& seconds);
+  /// Notes what an op has just made.
+  void note_made(ValueId id, const c10::Storage& made);
+  /// Call it when `id` has run.
+  void op_ends() { last_made_ = c10::Storage(); }
+  [[nodiscard]] bool is_last_of_trial(OpId id) const { return trial_.last == id; }
+  [[nodiscard]] OpId first_of_trial() const { return trial_.first; }
+  /// Compares what kernels and ops have made in a trial. Adds to `times`, of its first op and those
+  /// after it, what the joined ones take.
+  void end_trial(std::vector<ReplayTimes>::iterator times);
+
+ private:
+  /// What kernels made of an op and those that join it, until the ops have made it one by one.
+  struct Trial {
+    OpId first = -1;  ///< -1: no trial is running
+    OpId last = -1;
+    c10::Storage by_kernels;
+    c10::Storage by_ops;
+    double joined_seconds = 0;  ///< of all ops but the first
+  };
+
+  void forget_kernels(OpId id);
+  void find_kernels(OpId id, OpId last, const Stack& stack, double& seconds);
+  void find_formula(OpId id, const c10::Storage& by_call, double& seconds);
+  bool fits_patterns(Op& op, int formula);
+  [[nodiscard]] int num_patterns(const Op& op) const;
+  [[nodiscard]] int num_narrow_patterns(const Op& op) const;
+  std::vector<at::Tensor> patterns_for(Op& op, int phase);
+  bool fits(Op& op, int formula, std::vector<at::Tensor>& tensors);
+  void find_step(OpId id, double& seconds);
+  void verify_step(OpId id);
+  bool step_fits_pattern(Op& op, PointwiseStep step, int formula);
+  void begin_trial(OpId id, OpId last, double seconds);
+  int count_candidates(OpId id, OpId last);
+  [[nodiscard]] bool are_found_equal(const c10::Storage& one, const c10::Storage& other);
+
+  Trial trial_;
+  c10::Storage last_made_;  ///< by the current op
+  /// By operator, the last that gave equal bits.
+  std::unordered_map<std::uint64_t, int> likely_formulas_;
+};
+
+}  // namespace gradrecomp::tape

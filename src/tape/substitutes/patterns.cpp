@@ -1,0 +1,51 @@
+#include "tape/substitutes/patterns.h"
+
+#include <ATen/ATen.h>
+
+#include <algorithm>
+
+#include "tape/aten/below_recording.h"
+
+namespace gradrecomp::tape {
+namespace {
+
+constexpr std::int64_t kWholePatternNumber = 4099;
+
+}  // namespace
+
+at::Tensor pattern(std::int64_t count, at::TensorOptions options, int phase) {
+  const BelowRecording below;
+  const double first = static_cast<double>(phase) * static_cast<double>(kPatternSize);
+  const auto numbers =
+      at::arange(count, options.dtype(at::kFloat)).add_(first).mul_(kPatternNumber).sin_().neg_();
+  if (options.dtype() == at::kBool) return numbers.gt(0);
+  return numbers.to(options.dtype());
+}
+
+// Filled piece by piece: a large one takes little beside itself.
+at::Tensor pattern_like(const at::Tensor& like, int phase) {
+  constexpr std::int64_t kPiece = 1 << 20;
+  const BelowRecording below;
+  auto made = at::empty_strided(like.sizes(), like.strides(), like.options());
+  const auto size = static_cast<std::int64_t>(made.storage().nbytes() / made.itemsize());
+  const auto whole = made.as_strided({size}, {1}, 0);
+  for (std::int64_t first = 0; first < size; first += kPiece) {
+    const std::int64_t count = std::min(kPiece, size - first);
+    const auto phase_here = phase + static_cast<int>(first / kPatternSize);
+    whole.narrow(0, first, count).copy_(pattern(count, like.options(), phase_here));
+  }
+  return made;
+}
+
+at::Tensor pattern_number(const Geometry& geometry) {
+  const BelowRecording below;
+  const at::Tensor number = at::empty({}, geometry.scalar_type());
+  if (c10::isFloatingType(geometry.scalar_type())) {
+    number.fill_(kPatternNumber);
+  } else {
+    number.fill_(number.itemsize() > 1 ? kWholePatternNumber : 1);
+  }
+  return geometry.over(number.storage());
+}
+
+}  // namespace gradrecomp::tape

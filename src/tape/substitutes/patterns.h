@@ -1,0 +1,31 @@
+#pragma once
+
+#include <ATen/core/Tensor.h>
+#include <c10/core/TensorOptions.h>
+
+#include <cstdint>
+
+#include "tape/aten/geometry.h"
+
+namespace gradrecomp::tape {
+
+// What kernels and calls are compared on where the values of a step might hide how they round.
+// Nothing here draws from a generator, or is recorded.
+
+/// Elements of a pattern by which two kernels can be told apart.
+constexpr std::int64_t kPatternSize = 4096;
+
+/// In 16 bits not exactly, so that it shows where a scalar is rounded to them.
+constexpr double kPatternNumber = 0.7548776662466927;
+
+/// Numbers from -1 to 1 of no simple relation, -0 first, or others for another `phase`; of flags
+/// about half are set.
+at::Tensor pattern(std::int64_t count, at::TensorOptions options, int phase = 0);
+
+/// Such numbers in all the memory of a tensor that is laid out like `like`.
+at::Tensor pattern_like(const at::Tensor& like, int phase);
+
+/// A number of that type that 16 bits do not hold, unless it is one of 8.
+at::Tensor pattern_number(const Geometry& geometry);
+
+}  // namespace gradrecomp::tape
