@@ -2,6 +2,9 @@
 // with the guard off, off again, and sampled. A round runs the three in turn and then in the
 // opposite turn, so that what drifts in it falls on each alike. Prints medians of the rounds'
 // ratios with the lowest and the highest.
+//
+// guard_benchmark [rounds [off|sampled]]: with the second argument, steps of that one alone, to be
+// run under a profiler.
 #include <sys/resource.h>
 #include <torch/torch.h>
 
@@ -78,11 +81,15 @@ std::string describe(std::vector<double> ratios) {
   return text.str();
 }
 
-void measure(const Subject& subject, int num_rounds) {
+/// Options that follow the plan for 5% of FLOPs.
+Options options_for(const Subject& subject, Guard guard) {
   Region planned({.max_overhead = 0.05, .cost = gradrecomp::plan::CostModel::flops});
   time_step(subject, planned);
-  Options options{.plan = std::make_shared<const gradrecomp::plan::Plan>(planned.plan()),
-                  .guard = Guard::off};
+  return {.plan = std::make_shared<const gradrecomp::plan::Plan>(planned.plan()), .guard = guard};
+}
+
+void compare(const Subject& subject, int num_rounds) {
+  Options options = options_for(subject, Guard::off);
   Region off(options);
   Region again(options);
   options.guard = Guard::sampled;
@@ -101,11 +108,27 @@ void measure(const Subject& subject, int num_rounds) {
             << describe(control) << ", " << num_rounds << " rounds" << std::endl;
 }
 
+void run_alone(const Subject& subject, int num_rounds, Guard guard) {
+  Region region(options_for(subject, guard));
+  time_step(subject, region);
+  const double start = cpu_seconds();
+  for (int step = 0; step < 2 * num_rounds; ++step) time_step(subject, region);
+  std::cout << subject.name << ": " << 2 * num_rounds << " steps in the last "
+            << cpu_seconds() - start << " CPU seconds" << std::endl;
+}
+
 }  // namespace
 
 int main(int argc, char** argv) {
   const int num_rounds = argc > 1 ? std::stoi(argv[1]) : 7;
   at::set_num_threads(1);
   torch::manual_seed(1);
-  for (const auto& make : {resnet, bert, vit}) measure(make(), num_rounds);
+  const std::string alone = argc > 2 ? argv[2] : "";
+  for (const auto& make : {resnet, bert, vit}) {
+    if (alone.empty()) {
+      compare(make(), num_rounds);
+    } else {
+      run_alone(make(), num_rounds, alone == "off" ? Guard::off : Guard::sampled);
+    }
+  }
 }

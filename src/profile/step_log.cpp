@@ -113,8 +113,8 @@ void StepLog::add_op(const Tape& tape, OpId id, double seconds) {
 
 void StepLog::adopt(const Tape& tape, OpId id, Place place) {
   const tape::Op& op = tape.ops()[id];
+  dead_.resize(tape.values().size(), 0);  // before: what this looks at may die of it
   memory_.adopt(tape, op, place);
-  dead_.resize(tape.values().size(), 0);
   for (const tape::Result& result : op.results) {
     if (!tape.values()[result.value].external) watched_.push_back(result.value);
   }

@@ -148,8 +148,7 @@ void Tape::stop_wanting(ValueId first) {
     Op& op = ops_[value.producer];
     if (op.num_wanted_results == 0 || --op.num_wanted_results > 0) continue;
     for_each_input(op, [&](ValueId input) { pending.push_back(input); });
-    op.arguments.clear();
-    op.rng.reset();
+    forget_call(op);
   }
 }
 
@@ -188,6 +187,14 @@ void Tape::distrust_if_written(ValueId id) {
   value.stale = true;
 }
 
+/// Frees what only a replay of `op` would need, now that there will be none. An observer reads the
+/// wiring when backward has ended, and what was read blindly is asked for as long as it matters.
+void Tape::forget_call(Op& op) const {
+  std::exchange(op.arguments, {});
+  op.rng.reset();
+  if (!observer_ && std::ranges::none_of(op.reads, &Read::blind)) std::exchange(op.reads, {});
+}
+
 void Tape::count_wanted() {
   for (Value& value : values_) value.num_wanted = value.num_handles;
   for (auto op = ops_.rbegin(); op != ops_.rend(); ++op) {
@@ -198,8 +205,7 @@ void Tape::count_wanted() {
       if (dropped && value.num_wanted > 0) ++op->num_wanted_results;
     }
     if (op->num_wanted_results == 0) {
-      op->arguments.clear();
-      op->rng.reset();
+      forget_call(*op);
       continue;
     }
     for_each_input(*op, [&](ValueId input) { ++values_[input].num_wanted; });

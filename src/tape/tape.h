@@ -168,6 +168,7 @@ class Tape : public std::enable_shared_from_this<Tape> {
  private:
   void distrust_if_written(ValueId id);
   void count_wanted();
+  void forget_call(Op& op) const;
   void print_what_replays_read();
 
   std::deque<Value> values_;

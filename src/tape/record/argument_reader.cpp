@@ -8,6 +8,22 @@
 #include "tape/calls/arguments.h"
 
 namespace gradrecomp::tape {
+namespace {
+
+/// How many reads there will be, or a few more: undefined tensors are not read.
+std::size_t num_tensors(c10::ArrayRef<c10::IValue> arguments) {
+  std::size_t count = 0;
+  for (const c10::IValue& argument : arguments) {
+    if (argument.isTensor()) {
+      ++count;
+    } else if (argument.isTensorList() || argument.isOptionalTensorList()) {
+      count += argument.toListRef().size();
+    }
+  }
+  return count;
+}
+
+}  // namespace
 
 bool has_gradient(const at::TensorBase& tensor) {
   if (!tensor.requires_grad()) return false;
@@ -18,7 +34,7 @@ bool has_gradient(const at::TensorBase& tensor) {
 void ArgumentReader::read(Draft& draft, const torch::jit::Stack& stack) {
   const std::size_t count = draft.traits.writes.size();
   draft.op.arguments.reserve(count);
-  draft.op.reads.reserve(4);
+  draft.op.reads.reserve(num_tensors(torch::jit::last(stack, count)));
   for (std::size_t i = 0; i < count; ++i) {
     read_argument(draft, static_cast<std::int16_t>(i), stack[stack.size() - count + i]);
   }

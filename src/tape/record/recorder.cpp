@@ -399,7 +399,7 @@ void Recorder::call(Draft& draft, torch::jit::Stack* stack) {
   if (op.rng && op.rng->is_current()) op.rng.reset();
 }
 
-void Recorder::finish(Op recorded) {
+void Recorder::finish(Op&& recorded) {
   const bool replayable = recorded.replayable;
   const auto* methods = plan_->methods.get();
   const std::size_t position = tape_->ops().size();

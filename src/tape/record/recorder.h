@@ -90,7 +90,7 @@ class Recorder {
   void judge(ValueId value);
   void end(Draft& draft, const torch::jit::Stack* stack);
   std::optional<Part> part_of(Draft& draft, c10::ArrayRef<c10::IValue> returned);
-  void finish(Op op);
+  void finish(Op&& op);
 
   std::shared_ptr<Tape> tape_;
   TapeWriter writer_;

@@ -184,7 +184,7 @@ ValueId TapeWriter::add_version(ValueId old, c10::Storage storage, OpId producer
   return id;
 }
 
-OpId TapeWriter::add_op(Op op) {
+OpId TapeWriter::add_op(Op&& op) {
   if (op.rng) tape_.findings().draws = true;
   tape_.ops().push_back(std::move(op));
   return static_cast<OpId>(tape_.ops().size()) - 1;

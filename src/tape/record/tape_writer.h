@@ -32,7 +32,7 @@ class TapeWriter {
   void set_uninitialized(ValueId value) { values()[value].uninitialized = true; }
   /// Notes that its memory has another owner, too. Nothing is made again from it.
   void set_borrowed(ValueId value) { values()[value].borrowed = true; }
-  OpId add_op(Op op);
+  OpId add_op(Op&& op);
   /// What autograd saves.
   ValueId add_handle(const at::Tensor& tensor);
 
