@@ -10,7 +10,7 @@ torch::Tensor self_attention(const Projections& projections, const AttentionOpti
   };
   const auto heads = at::scaled_dot_product_attention(
       split_heads(projections.query), split_heads(projections.key), split_heads(projections.value),
-      options.mask, options.dropout);
+      options.mask, options.dropout, options.is_causal);
   return heads.transpose(1, 2).flatten(2);
 }
 

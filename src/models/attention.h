@@ -22,6 +22,9 @@ struct AttentionOptions {
 
   /// Bool, true where to attend; broadcasts to [N, num_heads, S, S]. None attends everywhere.
   std::optional<torch::Tensor> mask = std::nullopt;
+
+  /// Each attends to itself and to what comes before it. Not beside a mask.
+  bool is_causal = false;
 };
 
 /// Multi-head scaled dot-product attention of a sequence to itself, without the output projection.

@@ -12,10 +12,10 @@ constexpr std::size_t kMeasurementsAPlan = 16;
 bool has_plan(const KnownSequences::Known& known) { return known->plan != nullptr; }
 
 /// The first of them that is so; null if none is.
-template <typename Sequences, typename IsSo>
-KnownSequences::Known first_of(const Sequences& sequences, IsSo is_so) {
-  const auto known = std::ranges::find_if(sequences, is_so);
-  return known == std::ranges::end(sequences) ? nullptr : *known;
+template <typename Iterator, typename IsSo>
+KnownSequences::Known first_of(Iterator begin, Iterator end, IsSo is_so) {
+  const auto known = std::find_if(begin, end, is_so);
+  return known == end ? nullptr : *known;
 }
 
 }  // namespace
@@ -25,20 +25,21 @@ std::int64_t KnownSequences::num_plans() const {
 }
 
 KnownSequences::Known KnownSequences::last_planned() const {
-  return first_of(std::ranges::subrange(sequences_.rbegin(), sequences_.rend()), has_plan);
+  return first_of(sequences_.rbegin(), sequences_.rend(), has_plan);
 }
 
 KnownSequences::Known KnownSequences::find(const Sequence& sequence) const {
-  return first_of(sequences_,
+  return first_of(sequences_.begin(), sequences_.end(),
                   [&](const Known& known) { return *known->recording_plan.sequence == sequence; });
 }
 
 KnownSequences::Known KnownSequences::find(std::uint64_t signature) const {
-  return first_of(sequences_, [&](const Known& known) { return known->signature() == signature; });
+  return first_of(sequences_.begin(), sequences_.end(),
+                  [&](const Known& known) { return known->signature() == signature; });
 }
 
 KnownSequences::Known KnownSequences::going_on_so(std::size_t call, std::uint64_t hash) const {
-  return first_of(sequences_, [&](const Known& known) {
+  return first_of(sequences_.begin(), sequences_.end(), [&](const Known& known) {
     const Sequence& sequence = *known->recording_plan.sequence;
     return call < sequence.size() && sequence[call] == hash;
   });

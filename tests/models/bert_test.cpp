@@ -36,9 +36,9 @@ TEST(BertModel, LargeIsThatOfHuggingFace) {
 
 TEST(BertModel, OutputIsThatOfHuggingFace) {
   BertModel model(kTiny);
-  load_state_dict(*model, data_file("tiny_bert.state.pt"));
+  load_state_dict(*model, data_file("examples/tiny_bert.state.pt"));
   model->eval();
-  const auto example = read_state_dict(data_file("tiny_bert.example.pt"));
+  const auto example = read_state_dict(data_file("examples/tiny_bert.example.pt"));
   const auto output =
       model->forward(example["input_ids"], example["attention_mask"], example["token_type_ids"]);
   expect_close(output, example["output"]);

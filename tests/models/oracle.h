@@ -45,7 +45,7 @@ inline std::vector<std::string> state_lines(const torch::nn::Module& module) {
 
 /// The names, types and shapes of the state are those of the published model `name`.
 inline void expect_published_state(const torch::nn::Module& module, const std::string& name) {
-  std::ifstream file(data_file(name + ".txt"));
+  std::ifstream file(data_file("names/" + name + ".txt"));
   std::vector<std::string> lines;
   for (std::string line; std::getline(file, line);) lines.push_back(line);
   std::sort(lines.begin(), lines.end());

@@ -13,9 +13,9 @@ constexpr ResNetOptions kTinyBasic{
 
 void expect_example(const ResNetOptions& options, const std::string& name) {
   ResNet model(options);
-  load_state_dict(*model, data_file(name + ".state.pt"));
+  load_state_dict(*model, data_file("examples/" + name + ".state.pt"));
   model->eval();
-  const auto example = read_state_dict(data_file(name + ".example.pt"));
+  const auto example = read_state_dict(data_file("examples/" + name + ".example.pt"));
   expect_close(model->forward(example["images"]), example["output"]);
 }
 

@@ -74,12 +74,12 @@ TEST(StateDict, RejectsFilesItCannotOpen) {
 }
 
 TEST(StateDict, RejectsFilesWithPythonMetadata) {
-  expect_value_error([] { read_state_dict(data_file("with_metadata.pt")); },
+  expect_value_error([] { read_state_dict(data_file("examples/with_metadata.pt")); },
                      "torch.save(dict(model.state_dict()), path)");
 }
 
 TEST(StateDict, RejectsFilesThatAreNoArchive) {
-  expect_value_error([] { read_state_dict(data_file("resnet18.txt")); },
+  expect_value_error([] { read_state_dict(data_file("names/resnet18.txt")); },
                      "resnet18.txt\", but must be a dict from names to tensors.");
 }
 

@@ -29,9 +29,9 @@ TEST(ViT, ParameterCountIsPublished) { EXPECT_EQ(num_parameters(*vit_b_16()), 86
 
 TEST(ViT, OutputIsThatOfTorchvision) {
   ViT model(kTiny);
-  load_state_dict(*model, data_file("tiny_vit.state.pt"));
+  load_state_dict(*model, data_file("examples/tiny_vit.state.pt"));
   model->eval();
-  const auto example = read_state_dict(data_file("tiny_vit.example.pt"));
+  const auto example = read_state_dict(data_file("examples/tiny_vit.example.pt"));
   expect_close(model->forward(example["images"]), example["output"]);
 }
 

@@ -40,6 +40,24 @@ TEST(Workload, TrainsEveryParameterOfABert) {
             0);
 }
 
+TEST(Workload, TrainsEveryParameterOfADenseNet) {
+  EXPECT_EQ(num_idle_parameters({.model = "densenet121", .batch = 2, .image_size = 32}), 0);
+}
+
+TEST(Workload, TrainsEveryParameterOfAGpt2) {
+  EXPECT_EQ(num_idle_parameters({.model = "gpt2", .batch = 2, .sequence = 8, .layers = 1}), 0);
+}
+
+TEST(Workload, AsksGpt2ForTheNextByte) {
+  const TemporaryFile text("bytes come and bytes go");
+  const WorkloadOptions options{
+      .model = "gpt2", .batch = 2, .sequence = 4, .data = text.path().string()};
+  const Batch batch = make_batches(ModelFamily::gpt, options)(0);
+  EXPECT_TRUE(batch.input.view({-1}).slice(0, 1).equal(batch.target.slice(0, 0, -1)));
+  EXPECT_EQ(batch.input[0][0].item<int>(), 'b');
+  EXPECT_EQ(batch.target[0].item<int>(), 'y');
+}
+
 TEST(Workload, FeedsAnEncoderEmbeddingsOfNoGradient) {
   constexpr int kEmbeddingParameters = 5;
   EXPECT_EQ(
@@ -117,17 +135,19 @@ TEST(GradientScale, LeavesOutAStepThatOverflowsAndGoesOnSmaller) {
 
 TEST(Workload, RefusesOptionsOfOtherModels) {
   expect_bad_input([] { Workload({.model = "bert-base", .image_size = 64}); },
-                   "--model is bert-base, but must be a ResNet or ViT for --image-size. Leave "
+                   "--model is bert-base, but must be an image model for --image-size. Leave "
                    "--image-size out.");
   expect_bad_input([] { Workload({.model = "vit-b16", .sequence = 8}); },
-                   "but must be a BERT for --sequence.");
+                   "but must be a text model for --sequence.");
   expect_bad_input([] { Workload({.model = "resnet18", .layers = 2}); },
-                   "but must be a BERT or ViT for --layers.");
+                   "but must be a transformer for --layers.");
   expect_bad_input([] { Workload({.model = "bert-base", .channels_last = true}); },
-                   "--model is bert-base, but must be a ResNet or ViT for --channels-last.");
+                   "--model is bert-base, but must be an image model for --channels-last.");
 }
 
 TEST(Workload, RefusesWhatDoesNotFitTheModel) {
+  expect_bad_input([] { Workload({.model = "densenet121", .image_size = 16}); },
+                   "--image-size is 16, but must be at least 32 for a DenseNet, such as 64.");
   expect_bad_input([] { Workload({.batch = 1, .image_size = 32}); }, "where the batch is 1");
   expect_bad_input([] { Workload({.model = "vit-b16", .image_size = 40}); }, "a multiple of 16");
   expect_bad_input([] { Workload({.model = "bert-base", .layers = 13}); },

@@ -32,7 +32,7 @@ void add_model_arguments(CLI::App& command, WorkloadOptions& options) {
       ->check(whole_number(32, 1 << 14));
   command.add_option("--sequence", o.sequence, "Tokens a text, for BERT (128)")
       ->check(whole_number(1, 512));
-  command.add_option("--layers", o.layers, "Encoder layers, for BERT and ViT (all)")
+  command.add_option("--layers", o.layers, "Layers of a transformer (all)")
       ->check(whole_number(1, 24));
   command.add_option("--device", o.device, "cpu or cuda")->check(one_of({"cpu", "cuda"}));
   command.add_option("--dtype", o.dtype, "float32, bfloat16 or, on cuda, float16")

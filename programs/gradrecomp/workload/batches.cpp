@@ -45,29 +45,33 @@ torch::Tensor read_text(const WorkloadOptions& options) {
       .clone();
 }
 
-Batch text_batch(const torch::Tensor& bytes, const WorkloadOptions& options) {
+/// BERT is to say each byte that it reads, GPT the one after it, and after the last the first.
+Batch text_batch(ModelFamily family, const torch::Tensor& bytes, const WorkloadOptions& options) {
   constexpr std::int64_t kFirstByteToken = 1000;  // smaller ids of BERT's vocabulary are special
-  return {(bytes + kFirstByteToken).view({options.batch, *options.sequence}), bytes};
+  const bool is_bert = family == ModelFamily::bert;
+  const auto tokens = is_bert ? bytes + kFirstByteToken : bytes;
+  return {tokens.view({options.batch, *options.sequence}), is_bert ? bytes : bytes.roll(-1)};
 }
 
-Batches text_batches(const WorkloadOptions& options) {
+Batches text_batches(ModelFamily family, const WorkloadOptions& options) {
   const auto num_tokens = options.batch * *options.sequence;
   if (options.data.empty()) {
-    return [options, num_tokens](std::int64_t index) {
+    return [=](std::int64_t index) {
       auto generator = generator_for(options, index);
-      return text_batch(torch::randint(kNumBytes, {num_tokens}, generator, at::kLong), options);
+      const auto bytes = torch::randint(kNumBytes, {num_tokens}, generator, at::kLong);
+      return text_batch(family, bytes, options);
     };
   }
-  return [options, num_tokens, text = read_text(options)](std::int64_t index) {
+  return [=, text = read_text(options)](std::int64_t index) {
     const auto rows = wrapped_rows(index * num_tokens, num_tokens, text.size(0));
-    return text_batch(text.index_select(0, rows).to(at::kLong), options);
+    return text_batch(family, text.index_select(0, rows).to(at::kLong), options);
   };
 }
 
 }  // namespace
 
 Batches make_batches(ModelFamily family, const WorkloadOptions& options) {
-  if (family == ModelFamily::bert) return text_batches(options);
+  if (reads_text(family)) return text_batches(family, options);
   if (!options.data.empty()) return digit_batches(options);
   return [options](std::int64_t index) { return random_images(options, index); };
 }

@@ -6,6 +6,8 @@
 #include <array>
 
 #include "gradrecomp/models/bert.h"
+#include "gradrecomp/models/densenet.h"
+#include "gradrecomp/models/gpt2.h"
 #include "gradrecomp/models/resnet.h"
 #include "gradrecomp/models/vit.h"
 
@@ -13,12 +15,12 @@ namespace gradrecomp::program {
 namespace {
 
 template <typename Holder>
-Model model_of(Holder holder) {
-  return {holder.ptr(), holder->stages()};
+Model model_of(Holder holder, std::int64_t width = 0) {
+  return {holder.ptr(), holder->stages(), width};
 }
 
 template <auto make>
-Model resnet(const WorkloadOptions& /*options*/) {
+Model image_model(const WorkloadOptions& /*options*/) {
   return model_of(make(/*num_classes=*/1000));
 }
 
@@ -30,7 +32,17 @@ Model bert(const WorkloadOptions& options) {
     bert.num_heads = 16;
     bert.intermediate_size = 4096;
   }
-  return model_of(models::BertModel(bert));
+  return model_of(models::BertModel(bert), bert.hidden_size);
+}
+
+template <bool is_medium>
+Model gpt2(const WorkloadOptions& options) {
+  models::Gpt2Options gpt2{.num_layers = *options.layers};
+  if (is_medium) {
+    gpt2.hidden_size = 1024;
+    gpt2.num_heads = 16;
+  }
+  return model_of(models::Gpt2Model(gpt2), gpt2.hidden_size);
 }
 
 template <bool is_large>
@@ -45,16 +57,20 @@ Model vit(const WorkloadOptions& options) {
   return model_of(models::ViT(vit));
 }
 
-constexpr std::array<ModelEntry, 11> kModels{{
-    {"resnet18", ModelFamily::resnet, 0, resnet<models::resnet18>},
-    {"resnet34", ModelFamily::resnet, 0, resnet<models::resnet34>},
-    {"resnet50", ModelFamily::resnet, 0, resnet<models::resnet50>},
-    {"resnet101", ModelFamily::resnet, 0, resnet<models::resnet101>},
-    {"resnet152", ModelFamily::resnet, 0, resnet<models::resnet152>},
+constexpr std::array<ModelEntry, 15> kModels{{
+    {"resnet18", ModelFamily::resnet, 0, image_model<models::resnet18>},
+    {"resnet34", ModelFamily::resnet, 0, image_model<models::resnet34>},
+    {"resnet50", ModelFamily::resnet, 0, image_model<models::resnet50>},
+    {"resnet101", ModelFamily::resnet, 0, image_model<models::resnet101>},
+    {"resnet152", ModelFamily::resnet, 0, image_model<models::resnet152>},
+    {"densenet121", ModelFamily::densenet, 0, image_model<models::densenet121>},
+    {"densenet201", ModelFamily::densenet, 0, image_model<models::densenet201>},
     {"bert-base", ModelFamily::bert, 12, bert<false>},
     {"bert-large", ModelFamily::bert, 24, bert<true>},
     {"bert-base-encoder", ModelFamily::bert, 12, bert<false>, true},
     {"bert-large-encoder", ModelFamily::bert, 24, bert<true>, true},
+    {"gpt2", ModelFamily::gpt, 12, gpt2<false>},
+    {"gpt2-medium", ModelFamily::gpt, 24, gpt2<true>},
     {"vit-b16", ModelFamily::vit, 12, vit<false>},
     {"vit-l16", ModelFamily::vit, 24, vit<true>},
 }};

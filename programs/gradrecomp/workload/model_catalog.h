@@ -13,20 +13,26 @@
 
 namespace gradrecomp::program {
 
-enum class ModelFamily : std::uint8_t { resnet, vit, bert };
+enum class ModelFamily : std::uint8_t { resnet, densenet, vit, bert, gpt };
+
+/// Whether its models read tokens; the others see images.
+constexpr bool reads_text(ModelFamily family) {
+  return family == ModelFamily::bert || family == ModelFamily::gpt;
+}
 
 /// A model as the stages of its forward pass.
 struct Model {
   std::shared_ptr<torch::nn::Module> module;
   std::vector<models::Stage> stages;
+  std::int64_t width = 0;  ///< of the hidden states that a text model ends with
 };
 
 /// A model that the program can build by name.
 struct ModelEntry {
   std::string_view name;
   ModelFamily family;
-  std::int64_t num_layers;  ///< encoder layers; 0 where --layers does not apply
-  /// Builds it with random weights: 1000 classes, or hidden states of BERT without a pooler.
+  std::int64_t num_layers;  ///< of a transformer; 0 where --layers does not apply
+  /// Builds it with random weights: 1000 classes, or the last hidden states of a text model.
   Model (*make)(const WorkloadOptions& options);
   bool embeds_outside = false;  ///< a BERT encoder that is fed embeddings, which get no gradient
 };

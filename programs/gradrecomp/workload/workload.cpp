@@ -22,12 +22,16 @@ constexpr double kFirstScale = 65536;  // of gradients in half precision
 
 void check_image_size(const WorkloadOptions& options, ModelFamily family) {
   constexpr std::int64_t kPatchSize = 16;
-  constexpr std::int64_t kResNetReduction = 32;
+  constexpr std::int64_t kReduction = 32;  // of a ResNet or DenseNet
   const auto size = *options.image_size;
   if (family == ModelFamily::vit && size % kPatchSize != 0) {
     reject("--image-size", std::to_string(size), "a multiple of 16 for a ViT, such as 64.");
   }
-  if (family == ModelFamily::resnet && size == kResNetReduction && options.batch == 1) {
+  if (family == ModelFamily::densenet && size < kReduction) {
+    reject("--image-size", std::to_string(size), "at least 32 for a DenseNet, such as 64.");
+  }
+  const bool has_norms = family == ModelFamily::resnet || family == ModelFamily::densenet;
+  if (has_norms && size == kReduction && options.batch == 1) {
     reject("--image-size", std::to_string(size),
            "above 32 where the batch is 1, as BatchNorm needs two values a channel. Pass for "
            "example 64, or --batch 2.");
@@ -46,11 +50,11 @@ void check_types(const WorkloadOptions& options) {
 
 /// Fills in what depends on the model, and refuses what does not apply to it.
 WorkloadOptions completed(WorkloadOptions options, const ModelEntry& entry) {
-  const bool text = entry.family == ModelFamily::bert;
-  if (text && options.channels_last) not_for(options, "--channels-last", "a ResNet or ViT");
-  if (text && options.image_size) not_for(options, "--image-size", "a ResNet or ViT");
-  if (!text && options.sequence) not_for(options, "--sequence", "a BERT");
-  if (options.layers && entry.num_layers == 0) not_for(options, "--layers", "a BERT or ViT");
+  const bool text = reads_text(entry.family);
+  if (text && options.channels_last) not_for(options, "--channels-last", "an image model");
+  if (text && options.image_size) not_for(options, "--image-size", "an image model");
+  if (!text && options.sequence) not_for(options, "--sequence", "a text model");
+  if (options.layers && entry.num_layers == 0) not_for(options, "--layers", "a transformer");
   check_types(options);
   options.layers = options.layers.value_or(entry.num_layers);
   if (*options.layers > entry.num_layers) {
@@ -126,7 +130,7 @@ void Workload::move_to_device() {
 }
 
 void Workload::make_projection() {
-  const auto width = model_.module->named_parameters()["embeddings.word_embeddings.weight"].size(1);
+  const auto width = model_.width;
   auto generator = at::detail::createCPUGenerator(options_.seed);
   const auto scores = torch::randn({width, kNumBytes}, generator);
   projection_ = (scores / std::sqrt(static_cast<double>(width))).to(device_, type_);

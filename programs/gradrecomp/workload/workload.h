@@ -45,7 +45,7 @@ class Workload {
   void make_projection();
   void split_off_embeddings();
   torch::Tensor forward() const;
-  [[nodiscard]] bool reads_text() const { return entry_.family == ModelFamily::bert; }
+  [[nodiscard]] bool reads_text() const { return program::reads_text(entry_.family); }
 
   ModelEntry entry_;
   WorkloadOptions options_;

@@ -3,7 +3,9 @@
     pip install torch==2.11.0 torchvision==0.26.0 transformers==5.23.0
     python generate.py
 
+In names/:
 <model>.txt              one line per tensor of the published model's state dict: name dtype shape
+In examples/:
 tiny_<model>.state.pt    the state dict of a tiny model of the same architecture, random throughout
 tiny_<model>.example.pt  its inputs, and its output in eval mode
 with_metadata.pt         a state dict saved without dict(), which LibTorch cannot read
@@ -25,18 +27,22 @@ def write_names(name, model):
         " ".join([key, str(tensor.dtype).removeprefix("torch."), *map(str, tensor.shape)])
         for key, tensor in model.state_dict().items()
     )
-    (FOLDER / f"{name}.txt").write_text("".join(f"{line}\n" for line in lines))
+    (FOLDER / "names" / f"{name}.txt").write_text("".join(f"{line}\n" for line in lines))
 
 
 def write_published_names():
     with torch.device("meta"):
-        for name in ("resnet18", "resnet50", "resnet152", "vit_b_16", "vit_l_16"):
+        for name in ("resnet18", "resnet50", "resnet152", "vit_b_16", "vit_l_16",
+                     "densenet121", "densenet201"):
             write_names(name, getattr(torchvision.models, name)())
         write_names("bert_base", transformers.BertModel(transformers.BertConfig()))
         large = transformers.BertConfig(
             hidden_size=1024, num_hidden_layers=24, num_attention_heads=16, intermediate_size=4096
         )
         write_names("bert_large", transformers.BertModel(large))
+        write_names("gpt2", transformers.GPT2Model(transformers.GPT2Config()))
+        medium = transformers.GPT2Config(n_embd=1024, n_layer=24, n_head=16)
+        write_names("gpt2_medium", transformers.GPT2Model(medium))
 
 
 class TinyResNet(torchvision.models.ResNet):
@@ -77,8 +83,8 @@ def write_example(name, model, inputs):
     randomize(model)
     with torch.no_grad():
         output = model.eval()(*inputs.values())
-    torch.save(dict(model.state_dict()), FOLDER / f"{name}.state.pt")
-    torch.save({**inputs, "output": output}, FOLDER / f"{name}.example.pt")
+    torch.save(dict(model.state_dict()), FOLDER / "examples" / f"{name}.state.pt")
+    torch.save({**inputs, "output": output}, FOLDER / "examples" / f"{name}.example.pt")
 
 
 class PooledBert(torch.nn.Module):
@@ -127,6 +133,39 @@ def write_tiny_vit():
     write_example("tiny_vit", vit, {"images": torch.randn(2, 3, 32, 32)})
 
 
+class HiddenStates(torch.nn.Module):
+    """GPT2Model's state dict and last hidden states."""
+
+    def __init__(self, config):
+        super().__init__()
+        self.model = transformers.GPT2Model(config)
+
+    def state_dict(self):
+        return self.model.state_dict()
+
+    def forward(self, input_ids):
+        return self.model(input_ids).last_hidden_state
+
+
+def write_tiny_gpt2():
+    config = transformers.GPT2Config(
+        vocab_size=40, n_positions=12, n_embd=16, n_layer=2, n_head=2,
+        bos_token_id=0, eos_token_id=0
+    )
+    write_example("tiny_gpt2", HiddenStates(config), {"input_ids": torch.randint(40, (2, 10))})
+
+
+def write_tiny_densenet():
+    densenet = torchvision.models.DenseNet(
+        growth_rate=4,
+        block_config=(1, 2, 1, 2),
+        num_init_features=6,
+        bn_size=2,
+        num_classes=10,
+    )
+    write_example("tiny_densenet", densenet, {"images": torch.randn(2, 3, 64, 64)})
+
+
 def main():
     torch.manual_seed(0)
     write_published_names()
@@ -136,7 +175,9 @@ def main():
     write_example("tiny_resnet_bottleneck", TinyResNet(blocks.Bottleneck, [1, 2, 1, 1]), images)
     write_tiny_vit()
     write_tiny_bert()
-    torch.save(torch.nn.Linear(1, 1).state_dict(), FOLDER / "with_metadata.pt")
+    torch.save(torch.nn.Linear(1, 1).state_dict(), FOLDER / "examples" / "with_metadata.pt")
+    write_tiny_gpt2()
+    write_tiny_densenet()
 
 
 if __name__ == "__main__":
