@@ -37,15 +37,6 @@ void check(const BertOptions& options) {
                  {"num_heads", options.num_heads});
 }
 
-void check_ids(const torch::Tensor& ids, std::int64_t max_positions) {
-  TORCH_CHECK_VALUE(ids.dim() == 2 && ids.scalar_type() == torch::kLong,
-                    "BertModel: input_ids is a ", ids.scalar_type(), " tensor of shape ",
-                    ids.sizes(), ", but must be int64 [N, S]. Pass token numbers.");
-  TORCH_CHECK_VALUE(ids.size(1) <= max_positions, "BertModel: sequence length is ", ids.size(1),
-                    ", but must be at most max_positions, which is ", max_positions,
-                    ". Truncate the input or build the model with more positions.");
-}
-
 void check_companion(const char* name, const torch::Tensor& companion, const torch::Tensor& ids) {
   TORCH_CHECK_VALUE(!companion.defined() || companion.sizes() == ids.sizes(), "BertModel: ", name,
                     " is a tensor of shape ", companion.sizes(),
@@ -88,7 +79,7 @@ class BertModelImpl::Embeddings : public nn::Module {
   }
 
   torch::Tensor forward(const torch::Tensor& ids, const torch::Tensor& type_ids) {
-    check_ids(ids, max_positions_);
+    check_token_ids("BertModel", ids, max_positions_);
     check_companion("token_type_ids", type_ids, ids);
     const auto types = type_ids.defined() ? type_ids : torch::zeros_like(ids);
     auto x = words_->forward(ids) + types_->forward(types);

@@ -1,6 +1,7 @@
 #pragma once
 
 #include <c10/util/Exception.h>
+#include <torch/types.h>
 
 #include <cstdint>
 #include <initializer_list>
@@ -38,6 +39,17 @@ inline void check_multiple(const char* model, NamedValue<std::int64_t> value,
   TORCH_CHECK_VALUE(value.value % factor.value == 0, model, ": ", value.name, " is ", value.value,
                     ", but must be a multiple of ", factor.name, ", which is ", factor.value,
                     ". Change one of the two.");
+}
+
+/// Throws:     c10::ValueError if `ids` are not int64 [N, S] with S up to `max_positions`.
+inline void check_token_ids(const char* model, const torch::Tensor& ids,
+                            std::int64_t max_positions) {
+  TORCH_CHECK_VALUE(ids.dim() == 2 && ids.scalar_type() == torch::kLong, model, ": input_ids is a ",
+                    ids.scalar_type(), " tensor of shape ", ids.sizes(),
+                    ", but must be int64 [N, S]. Pass token numbers.");
+  TORCH_CHECK_VALUE(ids.size(1) <= max_positions, model, ": sequence length is ", ids.size(1),
+                    ", but must be at most max_positions, which is ", max_positions,
+                    ". Truncate the input or build the model with more positions.");
 }
 
 }  // namespace gradrecomp::models

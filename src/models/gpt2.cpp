@@ -27,15 +27,6 @@ void check(const Gpt2Options& options) {
                  {"num_heads", options.num_heads});
 }
 
-void check_ids(const torch::Tensor& ids, std::int64_t max_positions) {
-  TORCH_CHECK_VALUE(ids.dim() == 2 && ids.scalar_type() == torch::kLong,
-                    "Gpt2Model: input_ids is a ", ids.scalar_type(), " tensor of shape ",
-                    ids.sizes(), ", but must be int64 [N, S]. Pass token numbers.");
-  TORCH_CHECK_VALUE(ids.size(1) <= max_positions, "Gpt2Model: sequence length is ", ids.size(1),
-                    ", but must be at most max_positions, which is ", max_positions,
-                    ". Truncate the input or build the model with more positions.");
-}
-
 nn::LayerNorm make_norm(const Gpt2Options& options) {
   return nn::LayerNorm(nn::LayerNormOptions({options.hidden_size}).eps(options.layer_norm_eps));
 }
@@ -159,7 +150,7 @@ Gpt2ModelImpl::Gpt2ModelImpl(const Gpt2Options& options)
 Stage Gpt2ModelImpl::embeddings() const {
   return {"embeddings", [words = wte_.ptr(), positions = wpe_.ptr(), dropout = dropout_.ptr(),
                          max_positions = options_.max_positions](const torch::Tensor& ids) {
-            check_ids(ids, max_positions);
+            check_token_ids("Gpt2Model", ids, max_positions);
             const auto numbers = torch::arange(ids.size(1), ids.options());
             return dropout->forward(words->forward(ids) + positions->forward(numbers));
           }};

@@ -165,7 +165,7 @@ void Tape::seal() {
       value.sealed_version = value.version();
     }
   }
-  by_storage_.clear();
+  decltype(by_storage_)().swap(by_storage_);  // clear() would keep its memory
   known_copies_.clear();
   count_wanted();
   print_what_replays_read();
