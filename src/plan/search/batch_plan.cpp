@@ -7,6 +7,7 @@
 #include <map>
 #include <utility>
 
+#include "budget_checks.h"
 #include "gradrecomp/plan/kept_set.h"
 #include "gradrecomp/plan/make_plan.h"
 #include "gradrecomp/plan/predict.h"
@@ -37,14 +38,8 @@ void check_max_batch(const char* function, Index max_batch) {
 }
 
 void check(const char* function, const BatchRequest& request) {
-  if (request.max_peak_bytes <= 0) {
-    raise({function, "max_peak_bytes", spelled(request.max_peak_bytes), "above 0",
-           "Pass the bytes that activations may take"});
-  }
-  if (request.max_overhead && !(*request.max_overhead >= 0)) {
-    raise({function, "max_overhead", spelled(*request.max_overhead), "at least 0",
-           "Pass a ratio to the plain step, 0.05 for 5%"});
-  }
+  check_max_peak_bytes(function, request.max_peak_bytes);
+  if (request.max_overhead) check_max_overhead(function, *request.max_overhead);
   check_max_batch(function, request.max_batch);
 }
 

@@ -11,6 +11,7 @@
 #include <vector>
 
 #include "answer_book.h"
+#include "budget_checks.h"
 #include "device_search.h"
 #include "plan/error.h"
 #include "plan/graph/choosable_values.h"
@@ -44,14 +45,8 @@ void check_budgets(const Request& request) {
         "Request: max_overhead and max_peak_bytes are both set, but only one may be. Read the "
         "other from the plan.");
   }
-  if (request.max_overhead && !(*request.max_overhead >= 0)) {
-    raise({"Request", "max_overhead", spelled(*request.max_overhead), "at least 0",
-           "Pass a ratio to the plain step, 0.05 for 5%"});
-  }
-  if (request.max_peak_bytes && *request.max_peak_bytes <= 0) {
-    raise({"Request", "max_peak_bytes", spelled(*request.max_peak_bytes), "above 0",
-           "Pass the bytes that activations may take"});
-  }
+  if (request.max_overhead) check_max_overhead("Request", *request.max_overhead);
+  if (request.max_peak_bytes) check_max_peak_bytes("Request", *request.max_peak_bytes);
 }
 
 void check_host_link(const HostLink& link) {

@@ -29,9 +29,9 @@ class FollowedPlan {
   /// Goes by another plan from the call on that was not foreseen. Returns whether that one would
   /// have treated what is on the tape in the same way.
   bool change();
-  /// That the last call has a part of its own, maybe with a packed form.
+  /// Notes that the last call has a part of its own, maybe with a packed form.
   void note_part(bool is_packed) { hash_.add_part(is_packed); }
-  /// That a call which is not recorded reads a tensor that requires a gradient.
+  /// Notes whether a leaf that a call reads has a gradient yet. The call itself is not recorded.
   void note_gradient(bool exists) { hash_.add(exists ? 1 : 0); }
 
   /// Whether the whole recorded sequence is the one the plan was made for, and went by it.
