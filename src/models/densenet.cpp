@@ -6,6 +6,7 @@
 #include <utility>
 
 #include "check.h"
+#include "image_stem.h"
 
 namespace gradrecomp::models {
 namespace {
@@ -29,13 +30,6 @@ void check(const DenseNetOptions& options) {
                            {"stem_width", options.stem_width},
                            {"bottleneck_ratio", options.bottleneck_ratio},
                            {"num_classes", options.num_classes}});
-}
-
-torch::Tensor stem(nn::Conv2dImpl& conv, nn::BatchNorm2dImpl& norm, torch::Tensor x) {
-  TORCH_CHECK_VALUE(x.dim() == 4 && x.size(1) == 3, "DenseNet: images is a tensor of shape ",
-                    x.sizes(), ", but must be [N, 3, H, W]. Add the batch or color dimension.");
-  x = norm.forward(conv.forward(x)).relu_();
-  return torch::max_pool2d(x, /*kernel_size=*/3, /*stride=*/2, /*padding=*/1);
 }
 
 torch::Tensor classify(nn::BatchNorm2dImpl& norm, nn::LinearImpl& classifier, torch::Tensor x) {
@@ -122,7 +116,7 @@ std::int64_t DenseNetImpl::add_block(nn::Module& features, std::size_t number,
 std::vector<Stage> DenseNetImpl::stages() {
   std::vector<Stage> stages;
   stages.push_back({"stem", [conv = conv0_.ptr(), norm = norm0_.ptr()](torch::Tensor x) {
-                      return stem(*conv, *norm, std::move(x));
+                      return image_stem("DenseNet", *conv, *norm, std::move(x));
                     }});
   for (std::size_t b = 0; b < blocks_.size(); ++b) {
     const auto number = std::to_string(b + 1);

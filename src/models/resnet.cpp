@@ -8,6 +8,7 @@
 #include <utility>
 
 #include "check.h"
+#include "image_stem.h"
 
 namespace gradrecomp::models {
 namespace {
@@ -35,13 +36,6 @@ std::vector<ConvShape> residual_branch(ResNetBlock block, const ConvShape& first
   const auto [in, width, kernel, stride] = first;
   if (block == ResNetBlock::basic) return {first, {width, width, kernel, 1}};
   return {{in, width, 1, 1}, {width, width, kernel, stride}, {width, 4 * width, 1, 1}};
-}
-
-torch::Tensor stem(nn::Conv2dImpl& conv, nn::BatchNorm2dImpl& norm, torch::Tensor x) {
-  TORCH_CHECK_VALUE(x.dim() == 4 && x.size(1) == 3, "ResNet: images is a tensor of shape ",
-                    x.sizes(), ", but must be [N, 3, H, W]. Add the batch or color dimension.");
-  x = norm.forward(conv.forward(x)).relu_();
-  return torch::max_pool2d(x, /*kernel_size=*/3, /*stride=*/2, /*padding=*/1);
 }
 
 torch::Tensor classify(nn::LinearImpl& fc, torch::Tensor x) {
@@ -119,7 +113,7 @@ ResNetImpl::ResNetImpl(const ResNetOptions& options) : nn::Module("ResNet") {
 std::vector<Stage> ResNetImpl::stages() {
   std::vector<Stage> stages;
   stages.push_back({"stem", [conv = conv1_.ptr(), norm = bn1_.ptr()](torch::Tensor x) {
-                      return stem(*conv, *norm, std::move(x));
+                      return image_stem("ResNet", *conv, *norm, std::move(x));
                     }});
   for (std::size_t l = 0; l < layers_.size(); ++l) {
     for (std::size_t b = 0; b < layers_[l].size(); ++b) {

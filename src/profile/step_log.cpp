@@ -69,10 +69,11 @@ void StepLog::op_ends(const Tape& tape, OpId first) {
   note_device(tape, first);
   read_device_log();
   in_op_ = false;
-  const auto end = static_cast<OpId>(tape.ops().size());
   const bool made_values = first >= 0;
-  for (OpId id = made_values ? first : end; id < end; ++id) add_op(tape, id, seconds);
-  for (OpId id = made_values ? first : end; id < end; ++id) adopt(tape, id, Place::inside_op);
+  const auto end = static_cast<OpId>(tape.ops().size());
+  const OpId begin = made_values ? first : end;
+  for (OpId id = begin; id < end; ++id) add_op(tape, id, seconds);
+  for (OpId id = begin; id < end; ++id) adopt(tape, id, Place::inside_op);
   memory_.op_ends(made_values);
   for (const ValueId value : died_in_op_) mark(EventKind::death, value);
   died_in_op_.clear();

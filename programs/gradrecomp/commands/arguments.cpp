@@ -28,9 +28,9 @@ void add_model_arguments(CLI::App& command, WorkloadOptions& options) {
   auto& o = options;
   command.add_option("--model", o.model, fmt::format("One of {}", fmt::join(model_names(), ", ")))
       ->check(one_of(model_names()));
-  command.add_option("--image-size", o.image_size, "Pixels a side, for ResNet and ViT (224)")
+  command.add_option("--image-size", o.image_size, "Pixels a side, for image models (224)")
       ->check(whole_number(32, 1 << 14));
-  command.add_option("--sequence", o.sequence, "Tokens a text, for BERT (128)")
+  command.add_option("--sequence", o.sequence, "Tokens a text, for text models (128)")
       ->check(whole_number(1, 512));
   command.add_option("--layers", o.layers, "Layers of a transformer (all)")
       ->check(whole_number(1, 24));

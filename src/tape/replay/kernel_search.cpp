@@ -239,13 +239,17 @@ bool KernelSearch::are_found_equal(const c10::Storage& one, const c10::Storage& 
   }
 }
 
-void KernelSearch::end_trial(std::vector<ReplayTimes>::iterator times) {
+void KernelSearch::end_trial_at(OpId id, OpId first, std::vector<ReplayTimes>& times) {
+  if (trial_.last != id) return;
   const Trial trial = std::exchange(trial_, {});
   const OpId count = trial.last - trial.first;
   const bool is_equal = trial.by_ops && are_found_equal(trial.by_kernels, trial.by_ops);
-  for (OpId i = 1; i <= count; ++i) {
-    if (!is_equal) tape_.ops()[trial.first + i].method.joins = false;
-    if (is_equal) times[i].joined_seconds = trial.joined_seconds / static_cast<double>(count);
+  for (OpId joined = trial.first + 1; joined <= trial.last; ++joined) {
+    if (is_equal) {
+      times[joined - first].joined_seconds = trial.joined_seconds / static_cast<double>(count);
+    } else {
+      tape_.ops()[joined].method.joins = false;
+    }
   }
 }
 

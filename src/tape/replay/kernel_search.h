@@ -24,11 +24,9 @@ class KernelSearch : protected Sweep {
   void note_made(ValueId id, const c10::Storage& made);
   /// Call it when `id` has run.
   void op_ends() { last_made_ = c10::Storage(); }
-  [[nodiscard]] bool is_last_of_trial(OpId id) const { return trial_.last == id; }
-  [[nodiscard]] OpId first_of_trial() const { return trial_.first; }
-  /// Compares what kernels and ops have made in a trial. Adds to `times`, of its first op and those
-  /// after it, what the joined ones take.
-  void end_trial(std::vector<ReplayTimes>::iterator times);
+  /// Where a trial ends with `id`, compares what kernels and ops have made in it, and adds what the
+  /// joined ones take to `times`, which are of the ops from `first` on.
+  void end_trial_at(OpId id, OpId first, std::vector<ReplayTimes>& times);
 
  private:
   /// What kernels made of an op and those that join it, until the ops have made it one by one.

@@ -54,7 +54,7 @@ std::vector<ReplayTimes> Verification::run(OpId first, OpId last) {
   for (const OpId id : ops_) verify_op(id, id + 1);  // of earlier windows, without what follows
   for (OpId id = first; id < last; ++id) {
     times[id - first] = verify_op(id, last);
-    if (is_last_of_trial(id)) end_trial(times.begin() + (first_of_trial() - first));
+    end_trial_at(id, first, times);
   }
   return times;
 }
