@@ -78,6 +78,7 @@ int run(int argc, char** argv) {
   add_bench_command(app, status);
   add_plan_command(app, status);
   add_train_command(app, status);
+  add_verify_command(app, status);
   try {
     app.parse(argc, argv);
     return status;

@@ -49,6 +49,13 @@ double Plan::predicted_overhead(CostModel of) const {
   return of == CostModel::seconds ? predicted_overhead_seconds : predicted_overhead_flops;
 }
 
+void Plan::withdraw_proofs() {
+  proven_peak_bytes = 0;
+  proven_overhead = 0;
+  peak_proof = {};
+  overhead_proof = {};
+}
+
 std::string Plan::brief_report() const {
   std::ostringstream text;
   text << policy << ": predicted peak " << spelled_peaks(*this) << ", overhead "

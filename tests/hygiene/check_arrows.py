@@ -76,10 +76,11 @@ OWNERS = {
 # Public headers lie in one folder, beside the rooms that implement them.
 HEADERS = {
     "plan": {
-        "graph": {"batch_fit", "graph", "host_link", "kept_set", "origin", "plan", "selection",
-                  "signature"},
+        "graph": {"batch_fit", "graph", "host_link", "kept_set", "origin", "plan", "proof",
+                  "selection", "signature"},
         "simulator": {"predict", "simulate"},
         "policies": {"policies", "policy", "request"},
+        "proof": {"verify"},
         "search": {"batch_plan", "make_plan"},
         "files": {"graph_file", "plan_file"},
     },

@@ -6,6 +6,7 @@
 
 #include "gradrecomp/export.h"
 #include "gradrecomp/plan/graph.h"
+#include "gradrecomp/plan/proof.h"
 
 namespace gradrecomp::plan {
 
@@ -62,10 +63,14 @@ struct GRADRECOMP_API Plan {
   std::int64_t proven_peak_bytes = 0;
   /// No plan reaches this plan's peak, or a lower one, at less overhead, in `cost`.
   double proven_overhead = 0;
+  Proof peak_proof = {};      ///< of proven_peak_bytes; see verify()
+  Proof overhead_proof = {};  ///< of proven_overhead
   double planning_seconds = 0;
 
   /// What a budget in `of` speaks of; stalls are not in it.
   [[nodiscard]] double predicted_overhead(CostModel of) const;
+  /// Sets what is proven to nothing.
+  void withdraw_proofs();
   /// One line: policy, predicted peak of each device, its share of plain, both overheads.
   [[nodiscard]] std::string brief_report() const;
 };

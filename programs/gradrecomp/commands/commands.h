@@ -21,4 +21,7 @@ void add_plan_command(CLI::App& app, int& status);
 /// or final parameters differ.
 void add_train_command(CLI::App& app, int& status);
 
+/// `gradrecomp verify` checks a plan file against its step; status 1 where a figure does not hold.
+void add_verify_command(CLI::App& app, int& status);
+
 }  // namespace gradrecomp::program

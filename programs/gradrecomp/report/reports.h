@@ -6,6 +6,8 @@
 #include <vector>
 
 #include "gradrecomp/plan/plan.h"
+#include "gradrecomp/plan/plan_file.h"
+#include "gradrecomp/plan/verify.h"
 #include "measure/arm_runner.h"
 #include "measure/batch_study.h"
 #include "measure/study.h"
@@ -43,6 +45,9 @@ std::string study_table(const Study& study);
 
 /// The same as JSON, with every point of the front.
 std::string study_json(const Study& study);
+
+/// What a plan says of itself, and what was found.
+std::string claims_table(const plan::SavedPlan& saved, const std::vector<plan::Claim>& claims);
 
 /// The front of a study as an SVG picture: predicted peak, as a share of plain, against overhead.
 ///

@@ -1,6 +1,7 @@
 #include "gradrecomp/plan/plan_file.h"
 
 #include <cstddef>
+#include <limits>
 #include <vector>
 
 #include "file_replacement.h"
@@ -16,6 +17,7 @@ namespace {
 constexpr std::string_view kFormat = "gradrecomp plan";
 constexpr std::int64_t kVersion = 1;
 constexpr Index kMostValues = 1 << 27;  // so that a broken file cannot ask for all memory
+constexpr Index kMostEvents = std::numeric_limits<Index>::max();
 
 std::vector<Index> kept_values(const std::vector<std::uint8_t>& keep) {
   std::vector<Index> kept;
@@ -49,34 +51,53 @@ Json json_of_devices(const std::vector<DevicePeak>& devices) {
   return list;
 }
 
+Json json_of_proof(const Proof& proof) {
+  Json events = Json::array();
+  Json weights = Json::array();
+  for (const auto& [event, weight] : proof.moments) {
+    events.push_back(event);
+    weights.push_back(weight);
+  }
+  return {{"price", proof.price}, {"events", events}, {"weights", weights}};
+}
+
+Json json_of_proofs(const Plan& plan) {
+  Json proven = {{"peak_bytes", plan.proven_peak_bytes},
+                 {"overhead", json_of(plan.proven_overhead)}};
+  if (!plan.peak_proof.moments.empty()) proven["peak_proof"] = json_of_proof(plan.peak_proof);
+  if (!plan.overhead_proof.moments.empty()) {
+    proven["overhead_proof"] = json_of_proof(plan.overhead_proof);
+  }
+  return proven;
+}
+
 Json document(const SavedPlan& saved) {
   // A member more in Plan does not compile here, so that none is forgotten.
   const auto& [policy, keep, sweeps, offloads, signature, cost, feasible, peak_bytes,
                plain_peak_bytes, devices, overhead_seconds, overhead_flops, num_replayed_ops,
-               offloaded_bytes, stall, proven_peak_bytes, proven_overhead, planning_seconds] =
-      saved.plan;
+               offloaded_bytes, stall, proven_peak_bytes, proven_overhead, peak_proof,
+               overhead_proof, planning_seconds] = saved.plan;
   static_cast<void>(planning_seconds);  // of the run that planned, not of the plan
-  Json file = {
-      {"format", kFormat},
-      {"version", kVersion},
-      {"origin", json_of(saved.origin)},
-      {"signature", signature_text(signature)},
-      {"policy", policy},
-      {"cost", cost == CostModel::flops ? "flops" : "seconds"},
-      {"feasible", feasible},
-      {"predicted",
-       {{"peak_bytes", peak_bytes},
-        {"plain_peak_bytes", plain_peak_bytes},
-        {"overhead_seconds", json_of(overhead_seconds)},
-        {"overhead_flops", json_of(overhead_flops)},
-        {"num_replayed_ops", num_replayed_ops},
-        {"offloaded_bytes", offloaded_bytes},
-        {"stall", json_of(stall)}}},
-      {"proven", {{"peak_bytes", proven_peak_bytes}, {"overhead", json_of(proven_overhead)}}},
-      {"num_values", keep.size()},
-      {"kept", kept_values(keep)},
-      {"sweeps", json_of_sweeps(sweeps)},
-      {"offloads", json_of_offloads(offloads)}};
+  Json file = {{"format", kFormat},
+               {"version", kVersion},
+               {"origin", json_of(saved.origin)},
+               {"signature", signature_text(signature)},
+               {"policy", policy},
+               {"cost", cost == CostModel::flops ? "flops" : "seconds"},
+               {"feasible", feasible},
+               {"predicted",
+                {{"peak_bytes", peak_bytes},
+                 {"plain_peak_bytes", plain_peak_bytes},
+                 {"overhead_seconds", json_of(overhead_seconds)},
+                 {"overhead_flops", json_of(overhead_flops)},
+                 {"num_replayed_ops", num_replayed_ops},
+                 {"offloaded_bytes", offloaded_bytes},
+                 {"stall", json_of(stall)}}},
+               {"proven", json_of_proofs(saved.plan)},
+               {"num_values", keep.size()},
+               {"kept", kept_values(keep)},
+               {"sweeps", json_of_sweeps(sweeps)},
+               {"offloads", json_of_offloads(offloads)}};
   if (!devices.empty()) file["devices"] = json_of_devices(devices);
   return file;
 }
@@ -92,10 +113,33 @@ void read_predictions(const Field& file, Plan& plan) {
   plan.num_replayed_ops = predicted["num_replayed_ops"].whole();
   plan.offloaded_bytes = predicted["offloaded_bytes"].whole();
   plan.predicted_stall = predicted["stall"].amount();
-  const auto proven = file["proven"];
-  proven.expect_members({"peak_bytes", "overhead"});
+}
+
+Proof read_proof(const Field& proof) {
+  proof.expect_members({"price", "events", "weights"});
+  Proof read;
+  read.price = proof["price"].whole();
+  const auto weights = proof["weights"];
+  for (const Index event : proof["events"].ascending_indices(kMostEvents)) {
+    read.moments.push_back({event, 0});
+  }
+  weights.expect_size(read.moments.size());
+  for (std::size_t m = 0; m < read.moments.size(); ++m) {
+    read.moments[m].weight = weights[m].whole({.least = 1});
+  }
+  return read;
+}
+
+void read_proofs(const Field& proven, Plan& plan) {
+  std::vector<std::string_view> members{"peak_bytes", "overhead"};
+  for (const char* proof : {"peak_proof", "overhead_proof"}) {
+    if (proven.has(proof)) members.push_back(proof);
+  }
+  proven.expect_members(members);
   plan.proven_peak_bytes = proven["peak_bytes"].whole();
   plan.proven_overhead = proven["overhead"].amount();
+  if (proven.has("peak_proof")) plan.peak_proof = read_proof(proven["peak_proof"]);
+  if (proven.has("overhead_proof")) plan.overhead_proof = read_proof(proven["overhead_proof"]);
 }
 
 void read_devices(const Field& list, Plan& plan) {
@@ -157,6 +201,7 @@ SavedPlan read_plan(const Source& source, std::string_view text) {
       file["cost"].choice({"seconds", "flops"}) == 1 ? CostModel::flops : CostModel::seconds;
   saved.plan.feasible = file["feasible"].flag();
   read_predictions(file, saved.plan);
+  read_proofs(file["proven"], saved.plan);
   if (file.has("devices")) read_devices(file["devices"], saved.plan);
   read_values(file, saved.plan);
   return saved;

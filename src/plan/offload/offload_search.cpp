@@ -164,8 +164,7 @@ class OffloadSearch {
     plan.signature = graph_.signature;
     plan.predicted_stall = replay_cost_.seconds_ratio(schedule.stall_seconds);
     plan = predict(graph_, std::move(plan));
-    plan.proven_peak_bytes = 0;
-    plan.proven_overhead = 0;
+    plan.withdraw_proofs();
     plan.feasible = request_.max_overhead ? cost_of(plan) <= *request_.max_overhead
                                           : plan.predicted_peak_bytes <= *request_.max_peak_bytes;
     return plan;

@@ -1,18 +1,20 @@
 #pragma once
 
-#include <algorithm>
+#include <cstddef>
 #include <cstdint>
-#include <limits>
 #include <vector>
 
 #include "gradrecomp/plan/graph.h"
+#include "gradrecomp/plan/proof.h"
 #include "plan/simulator/replay_cost.h"
+#include "relaxation.h"
 
 namespace gradrecomp::plan {
 
-/// What no plan can do: peaks proven to need at least some overhead, and the other way round.
+/// Searches for lines under which no plan lies: peaks that need at least some overhead, and the
+/// other way round.
 ///
-/// Source: Lagrangian relaxation; see Note [ Lower bounds ] in lower_bound.cpp.
+/// Source: Lagrangian relaxation; see Note [ Lower bounds ] in relaxation.cpp.
 class LowerBound {
  public:
   LowerBound(const Graph& graph, const ReplayCost& replay_cost);
@@ -27,51 +29,46 @@ class LowerBound {
 
   /// No plan of at most this overhead has a lower peak.
   [[nodiscard]] std::int64_t peak_bytes(double overhead) const;
-  /// No plan of at most this peak has a lower overhead.
-  [[nodiscard]] double overhead(std::int64_t peak_bytes) const;
+
+  /// The line that says the most of peaks at this overhead, and of overheads at this peak. There is
+  /// one in graphs with events.
+  [[nodiscard]] std::size_t best_line_at(double overhead) const;
+  [[nodiscard]] std::size_t best_line_at(std::int64_t peak_bytes) const;
+
+  [[nodiscard]] bool has_lines() const { return !lines_.empty(); }
+  /// A line's weights and price in whole numbers, which prove nearly the same.
+  [[nodiscard]] Proof proof_of(std::size_t line) const;
 
  private:
   /// peak + price * overhead >= value for every plan; peaks as shares of scale_bytes_.
   struct Line {
     double price = 0;
     double value = 0;
-  };
-  /// When a value needs its bytes; in moments.
-  struct Life {
-    static constexpr Index kNever = std::numeric_limits<Index>::max();
-    Index death = kNever;       ///< the program has let go of it
-    Index demand = kNever;      ///< the first after that
-    Index demand_end = kNever;  ///< where the pass of that demand ends, if another comes
-    Index release = 0;
+    std::vector<double> weights = {};
 
-    [[nodiscard]] bool is_demanded() const { return demand != kNever; }
-    [[nodiscard]] Index end_if_replayed() const { return std::min(demand_end, release); }
+    [[nodiscard]] double peak(double overhead) const;
+    [[nodiscard]] double overhead(double peak) const;
   };
   struct Relaxed {
     double overhead = 0;
     std::vector<double> loads;  ///< per moment, as shares of scale_bytes_
   };
 
-  void choose_moments(const std::vector<std::int64_t>& base_bytes);
-  void find_lives();
-  void end_pass(Index moment);
-  void find_unsaved_release(Index v);
+  void choose_moments();
+  void add_floor();
   [[nodiscard]] Index moment_behind(Index event) const;
-  [[nodiscard]] bool is_free(const Value& v) const;
-  [[nodiscard]] bool can_keep(const Value& v) const;
-  [[nodiscard]] double weight(Index from, Index to) const;
   [[nodiscard]] double share(Index v) const;
   void set_weights();
   Relaxed relax(double price);
-  Relaxed loads_of(const std::vector<std::uint8_t>& replayed) const;
+  [[nodiscard]] Relaxed loads_of(const std::vector<std::uint8_t>& replayed) const;
 
   const Graph* graph_;
+  Relaxation relaxation_;
   double scale_bytes_ = 1;
-  std::vector<double> cost_;  ///< per op
-  std::vector<std::vector<Index>> readers_;
-  std::vector<Life> lives_;
-  std::vector<Index> moments_;  ///< events
-  std::vector<double> base_;    ///< per moment: what lives under every plan
+  std::vector<double> cost_;           ///< per op
+  std::vector<Index> moments_;         ///< events
+  std::vector<Index> moments_behind_;  ///< per event: the first moment after it
+  std::vector<double> base_;           ///< per moment: what lives under every plan
   std::vector<double> log_weights_;
   std::vector<double> weights_;
   std::vector<double> weights_before_;  ///< prefix sums

@@ -67,8 +67,7 @@ BatchPlan moved(const BatchFit& fit, Index batch, Plan plan) {
   const Graph graph = fit.graph_at(batch);
   plan = predict(graph, std::move(plan));
   plan.signature = graph.signature;
-  plan.proven_peak_bytes = 0;
-  plan.proven_overhead = 0;
+  plan.withdraw_proofs();
   return described(fit, batch, std::move(plan));
 }
 

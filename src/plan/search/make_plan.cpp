@@ -17,6 +17,7 @@
 #include "plan/graph/choosable_values.h"
 #include "plan/offload/offload_search.h"
 #include "plan/proof/lower_bound.h"
+#include "plan/proof/prover.h"
 #include "plan/simulator/device_peaks.h"
 #include "single_replays.h"
 
@@ -83,34 +84,32 @@ std::string maker_of(const Request& request) {
 /// Turns candidates into plans.
 class Describer {
  public:
-  Describer(const Graph& graph, const ReplayCost& replay_cost, CostModel cost)
-      : graph_(graph), replay_cost_(replay_cost), cost_(cost) {
+  Describer(const Graph& graph, const ReplayCost& replay_cost, const LowerBound& bound)
+      : graph_(graph), replay_cost_(replay_cost), prover_(graph, replay_cost, bound) {
     plain_peak_bytes_ = simulate(graph, keep_all(graph)).peak_bytes;
   }
 
-  [[nodiscard]] Plan plan(const Candidate& chosen, const std::string& maker,
-                          const LowerBound& bound) const {
+  [[nodiscard]] Plan plan(const Candidate& chosen, const std::string& maker) {
     const Simulation& result = chosen.result;
     Plan plan;
     plan.policy = maker;
     plan.keep = chosen.keep;
     plan.sweeps = chosen.sweeps;
     plan.signature = graph_.signature;
-    plan.cost = cost_;
+    plan.cost = replay_cost_.model();
     plan.predicted_peak_bytes = result.peak_bytes;
     plan.predicted_plain_peak_bytes = plain_peak_bytes_;
     plan.predicted_overhead_seconds = replay_cost_.seconds_ratio(result.replay_seconds);
     plan.predicted_overhead_flops = replay_cost_.flops_ratio(result.replay_flops);
     plan.num_replayed_ops = result.num_replayed_ops;
-    plan.proven_peak_bytes = bound.peak_bytes(chosen.overhead);
-    plan.proven_overhead = bound.overhead(result.peak_bytes);
+    prover_.prove(plan);
     return plan;
   }
 
  private:
   const Graph& graph_;
   const ReplayCost& replay_cost_;
-  CostModel cost_;
+  Prover prover_;
   std::int64_t plain_peak_bytes_ = 0;
 };
 
@@ -144,8 +143,7 @@ class Planner {
   [[nodiscard]] Plan described(const Answer& answer) {
     if (!bound_) bound_.emplace(graph_, replay_cost_);
     bound_->tighten(answer.candidate.overhead, kNumCuts);
-    const Describer describer(graph_, replay_cost_, request_.cost);
-    Plan plan = describer.plan(answer.candidate, maker_of(request_), *bound_);
+    Plan plan = Describer(graph_, replay_cost_, *bound_).plan(answer.candidate, maker_of(request_));
     plan.feasible = answer.feasible;
     return plan;
   }
@@ -242,10 +240,10 @@ std::vector<Plan> make_front(const Graph& graph_of_all, const FrontRequest& requ
   const Front front = find_front(graph, replay_cost, verdicts, request);
   LowerBound bound(graph, replay_cost);
   for (const double overhead : kBoundOverheads) bound.tighten(overhead, kNumCuts / 2);
-  const Describer describer(graph, replay_cost, request.cost);
+  Describer describer(graph, replay_cost, bound);
   std::vector<Plan> plans;
   for (const Candidate& point : front.candidates()) {
-    plans.push_back(describer.plan(point, "max_overhead", bound));
+    plans.push_back(describer.plan(point, "max_overhead"));
   }
   for (Plan& plan : plans) {
     plan.devices = device_peaks(graph_of_all, plan);

@@ -33,6 +33,8 @@ SavedPlan small_plan() {
                    .predicted_stall = 0.25,
                    .proven_peak_bytes = 3,
                    .proven_overhead = 1e-300,
+                   .peak_proof = {.moments = {{2, 5}, {7, std::int64_t{1} << 40}}, .price = 0},
+                   .overhead_proof = {.moments = {{0, 1}}, .price = 9},
                    .planning_seconds = 5},
           .origin = {"resnet18, \"quoted\"\n\xc3\xa9", "float32", "cpu"}};
 }
@@ -55,6 +57,8 @@ void expect_same(const SavedPlan& a, const SavedPlan& b) {
   EXPECT_EQ(a.plan.predicted_stall, b.plan.predicted_stall);
   EXPECT_EQ(a.plan.proven_peak_bytes, b.plan.proven_peak_bytes);
   EXPECT_EQ(a.plan.proven_overhead, b.plan.proven_overhead);
+  EXPECT_EQ(a.plan.peak_proof, b.plan.peak_proof);
+  EXPECT_EQ(a.plan.overhead_proof, b.plan.overhead_proof);
 }
 
 /// The text of the small plan with one part of it replaced is refused with `message`.

@@ -44,12 +44,14 @@ struct Instance {
     return least;
   }
 
-  [[nodiscard]] MinCut cut() const {
-    MinCut made(num_nodes());
-    for (Index i = 0; i < num_nodes(); ++i) made.add_costs(i, inside[i], outside[i]);
+  template <typename Cost>
+  [[nodiscard]] MinCut<Cost> cut() const {
+    const auto exact = [](double cost) { return static_cast<Cost>(cost); };
+    MinCut<Cost> made(num_nodes());
+    for (Index i = 0; i < num_nodes(); ++i) made.add_costs(i, exact(inside[i]), exact(outside[i]));
     for (const Pair& pair : pairs) {
       if (pair.cost == kForbidden) made.require(pair.first, pair.second);
-      if (pair.cost != kForbidden) made.add_penalty(pair.first, pair.second, pair.cost);
+      if (pair.cost != kForbidden) made.add_penalty(pair.first, pair.second, exact(pair.cost));
     }
     return made;
   }
@@ -79,9 +81,10 @@ Instance draw(Index num_nodes, const Drawing& drawing, std::mt19937_64& random) 
 }
 
 /// The subset found costs what solve() says, and no subset costs less.
+template <typename Cost>
 void expect_least(const Instance& instance) {
-  MinCut cut = instance.cut();
-  const double found = cut.solve();
+  MinCut<Cost> cut = instance.cut<Cost>();
+  const auto found = static_cast<double>(cut.solve());
   std::uint32_t subset = 0;
   for (Index i = 0; i < instance.num_nodes(); ++i) subset |= cut.inside(i) ? 1U << i : 0U;
   const double least = instance.least_cost();
@@ -89,13 +92,14 @@ void expect_least(const Instance& instance) {
   EXPECT_NEAR(instance.cost_of(subset), least, 1e-9 * (1 + least));
 }
 
+template <typename Cost = double>
 void fuzz(Index most_nodes, int requirement_chance, double unit) {
   std::mt19937_64 random(7);
   for (int i = 0; i < 400 && !::testing::Test::HasFailure(); ++i) {
     SCOPED_TRACE(i);
     const auto num_nodes = static_cast<Index>(1 + random() % most_nodes);
     const auto num_pairs = static_cast<int>(random() % (3 * num_nodes));
-    expect_least(draw(num_nodes, {num_pairs, requirement_chance, unit}, random));
+    expect_least<Cost>(draw(num_nodes, {num_pairs, requirement_chance, unit}, random));
   }
 }
 
@@ -106,10 +110,15 @@ TEST(MinCut, MeetsRequirementsAtTheLeastCost) {
   fuzz(8, 100, 1);
 }
 
+TEST(MinCut, IsRightInWholeNumbers) {
+  fuzz<Int128>(12, 0, 1);
+  fuzz<Int128>(12, 40, 0x1p90);
+}
+
 TEST(MinCut, IsRightForCostsThatNoDoubleHoldsExactly) { fuzz(10, 30, 0.1); }
 
 TEST(MinCut, AddsUpCostsAndPenaltiesGivenInParts) {
-  MinCut cut(2);
+  MinCut<double> cut(2);
   for (int i = 0; i < 3; ++i) {
     cut.add_costs(0, 0, 2);  // 6 if 0 is left out
     cut.add_costs(1, 1, 0);  // 3 if 1 is taken
@@ -123,7 +132,7 @@ TEST(MinCut, AddsUpCostsAndPenaltiesGivenInParts) {
 TEST(MinCut, FollowsALongChainOfRequirements) {
   constexpr Index kLength = 2000;
   for (const double gain : {kLength - 0.5, kLength + 0.5}) {
-    MinCut cut(kLength);
+    MinCut<double> cut(kLength);
     cut.add_costs(0, 0, gain);
     for (Index i = 0; i < kLength; ++i) cut.add_costs(i, 1, 0);
     for (Index i = 0; i + 1 < kLength; ++i) cut.require(i, i + 1);
@@ -132,7 +141,7 @@ TEST(MinCut, FollowsALongChainOfRequirements) {
   }
 }
 
-TEST(MinCut, OfNoNodesCostsNothing) { EXPECT_EQ(MinCut(0).solve(), 0); }
+TEST(MinCut, OfNoNodesCostsNothing) { EXPECT_EQ(MinCut<double>(0).solve(), 0); }
 
 }  // namespace
 }  // namespace gradrecomp::plan

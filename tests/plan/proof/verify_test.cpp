@@ -1,0 +1,138 @@
+#include "gradrecomp/plan/verify.h"
+
+#include <gtest/gtest.h>
+
+#include <algorithm>
+#include <string>
+#include <vector>
+
+#include "gradrecomp/plan/make_plan.h"
+#include "gradrecomp/plan/plan_file.h"
+#include "support/expect_error.h"
+#include "support/plan/model_graphs.h"
+#include "support/plan/random_graph.h"
+
+namespace gradrecomp::plan {
+namespace {
+
+using testing::RandomGraph;
+
+std::vector<std::string> failing_claims(const Graph& graph, const Plan& plan) {
+  std::vector<std::string> names;
+  for (const Claim& claim : verify(graph, plan)) {
+    if (!claim.holds) names.push_back(claim.name);
+  }
+  return names;
+}
+
+using Names = std::vector<std::string>;
+
+TEST(Verify, PlansOfModelsHold) {
+  for (const Graph& graph :
+       {testing::resnet_graph({3, 4, 6, 3}, 2), testing::bert_graph(6, 2, 64)}) {
+    for (const CostModel cost : {CostModel::seconds, CostModel::flops}) {
+      const Plan plan = make_plan(graph, {.max_overhead = 0.05, .cost = cost});
+      EXPECT_GT(plan.proven_peak_bytes, 0);
+      EXPECT_EQ(failing_claims(graph, plan), Names{});
+    }
+  }
+}
+
+TEST(Verify, PlansOfRandomGraphsHoldAlsoFromTheirFiles) {
+  for (std::uint64_t seed = 0; seed < 50; ++seed) {
+    SCOPED_TRACE(seed);
+    const Graph graph = RandomGraph({.num_ops = 30}, seed).draw();
+    for (const Request& request : {Request{.max_overhead = 0.2}, Request{.max_peak_bytes = 500},
+                                   Request{.policy = "every_2"}}) {
+      const Plan plan = make_plan(graph, request);
+      EXPECT_EQ(failing_claims(graph, parse_plan(plan_text({plan})).plan), Names{});
+    }
+  }
+}
+
+TEST(Verify, EveryPlanOfAFrontHolds) {
+  const Graph graph = testing::resnet_graph({2, 2, 2, 2}, 1);
+  const auto front = make_front(graph, {});
+  EXPECT_GT(front.size(), 3U);
+  for (const Plan& plan : front) EXPECT_EQ(failing_claims(graph, plan), Names{});
+}
+
+TEST(Verify, PlansForSeveralDevicesHold) {
+  Graph graph = RandomGraph({.num_ops = 30}, 5).draw();
+  graph.devices = {"cuda:0", "cpu"};
+  graph.events.insert(graph.events.begin(), {EventKind::outside, -1, 100, 100, 1});
+  Plan plan = make_plan(graph, {.max_overhead = 0.2});
+  EXPECT_EQ(failing_claims(graph, plan), Names{});
+  plan.devices[1].predicted_peak_bytes += 1;
+  EXPECT_EQ(failing_claims(graph, plan), Names{"devices[1].predicted_peak_bytes"});
+  plan.devices.pop_back();
+  EXPECT_EQ(failing_claims(graph, plan), Names{"devices"});
+}
+
+TEST(Verify, PlansThatOffloadHoldAndProveNothing) {
+  const Graph graph = testing::resnet_graph({2, 2, 2, 2}, 4);
+  const Plan plan = make_plan(graph, {.max_overhead = 0.02, .host_link = HostLink{10e9, 10e9}});
+  ASSERT_FALSE(plan.offloads.empty());
+  EXPECT_EQ(failing_claims(graph, plan), Names{});
+  EXPECT_EQ(plan.peak_proof, Proof{});
+}
+
+TEST(Verify, FindsEachFigureThatIsNotSo) {
+  const Graph graph = testing::resnet_graph({2, 2, 2, 2}, 1);
+  const Plan good = make_plan(graph, {.max_overhead = 0.05});
+  const auto expect_found = [&](const std::string& name, auto change) {
+    Plan plan = good;
+    change(plan);
+    EXPECT_EQ(failing_claims(graph, plan), Names{name});
+  };
+  expect_found("predicted_plain_peak_bytes", [](Plan& p) { ++p.predicted_plain_peak_bytes; });
+  expect_found("predicted_overhead_flops", [](Plan& p) { p.predicted_overhead_flops += 1e-6; });
+  expect_found("num_replayed_ops", [](Plan& p) { --p.num_replayed_ops; });
+  expect_found("offloaded_bytes", [](Plan& p) { p.offloaded_bytes = 1; });
+  expect_found("proven_peak_bytes", [](Plan& p) { ++p.proven_peak_bytes; });
+  expect_found("proven_overhead", [](Plan& p) { p.proven_overhead *= 1 + 1e-9; });
+  expect_found("predicted_overhead_seconds", [](Plan& p) {
+    p.predicted_overhead_seconds -= 1e-6;  // less time proves a higher peak
+  });
+}
+
+TEST(Verify, ALowerPeakThanTheKeptSetsIsFound) {
+  const Graph graph = testing::resnet_graph({2, 2, 2, 2}, 1);
+  Plan plan = make_plan(graph, {.max_overhead = 0.05});
+  --plan.predicted_peak_bytes;
+  EXPECT_EQ(failing_claims(graph, plan), Names{"predicted_peak_bytes"});
+}
+
+TEST(Verify, ABoundWithoutItsProofDoesNotHold) {
+  const Graph graph = testing::resnet_graph({2, 2, 2, 2}, 1);
+  Plan plan = make_plan(graph, {.max_overhead = 0.05});
+  ASSERT_GT(plan.proven_overhead, 0);
+  plan.peak_proof = {};
+  plan.overhead_proof = {};
+  EXPECT_EQ(failing_claims(graph, plan), (Names{"proven_peak_bytes", "proven_overhead"}));
+}
+
+TEST(Verify, NoChangeOfAProofProvesMoreThanAnyPlanReaches) {
+  const Graph graph = testing::bert_graph(6, 2, 64);
+  const Plan good = make_plan(graph, {.max_overhead = 0.05});
+  for (std::size_t m = 0; m < good.peak_proof.moments.size(); m += 7) {
+    Plan plan = good;
+    plan.peak_proof.moments[m].weight = plan.peak_proof.moments[m].weight / 3 + 1;
+    plan.peak_proof.price /= 2;
+    plan.proven_peak_bytes = good.predicted_peak_bytes + 1;
+    EXPECT_EQ(failing_claims(graph, plan), Names{"proven_peak_bytes"});
+  }
+}
+
+TEST(Verify, RefusesAPlanOfAnotherGraph) {
+  const Graph graph = testing::resnet_graph({2, 2, 2, 2}, 1);
+  Plan plan = make_plan(graph, {.max_overhead = 0.05});
+  ++plan.signature;
+  testing::expect_invalid([&] { verify(graph, plan); }, "verify: plan.signature is 0x");
+  --plan.signature;
+  plan.keep.pop_back();
+  testing::expect_invalid([&] { verify(graph, plan); }, "but must be");
+}
+
+}  // namespace
+}  // namespace gradrecomp::plan
