@@ -48,6 +48,31 @@ TEST(Workload, TrainsEveryParameterOfAGpt2) {
   EXPECT_EQ(num_idle_parameters({.model = "gpt2", .batch = 2, .sequence = 8, .layers = 1}), 0);
 }
 
+TEST(Workload, TrainsEveryParameterOfAnLstm) {
+  EXPECT_EQ(num_idle_parameters({.model = "lstm-medium", .batch = 2, .sequence = 4, .layers = 1}),
+            0);
+}
+
+TEST(Workload, TrainsEveryParameterOfAUNet) {
+  EXPECT_EQ(num_idle_parameters(
+                {.model = "unet", .batch = 2, .image_size = 32, .data = GRADRECOMP_DIGITS}),
+            0);
+}
+
+TEST(Workload, AsksAUNetForTheInkOfDigits) {
+  const WorkloadOptions options{
+      .model = "unet", .batch = 3, .image_size = 32, .data = GRADRECOMP_DIGITS};
+  const Batch batch = make_batches(ModelFamily::unet, options)(0);
+  ASSERT_EQ(batch.target.sizes(), (std::vector<std::int64_t>{3, 32, 32}));
+  const auto gray = batch.input.mean(1);
+  for (int i = 0; i < 3; ++i) {
+    const auto ink = batch.target[i].to(torch::kBool);
+    EXPECT_GT(gray[i].masked_select(ink).min().item<float>(),
+              gray[i].masked_select(~ink).max().item<float>());
+    EXPECT_GT(ink.sum().item<int>(), 20);
+  }
+}
+
 TEST(Workload, AsksGpt2ForTheNextByte) {
   const TemporaryFile text("bytes come and bytes go");
   const WorkloadOptions options{
@@ -140,7 +165,7 @@ TEST(Workload, RefusesOptionsOfOtherModels) {
   expect_bad_input([] { Workload({.model = "vit-b16", .sequence = 8}); },
                    "but must be a text model for --sequence.");
   expect_bad_input([] { Workload({.model = "resnet18", .layers = 2}); },
-                   "but must be a transformer for --layers.");
+                   "but must be a transformer or LSTM for --layers.");
   expect_bad_input([] { Workload({.model = "bert-base", .channels_last = true}); },
                    "--model is bert-base, but must be an image model for --channels-last.");
 }

@@ -32,7 +32,7 @@ void add_model_arguments(CLI::App& command, WorkloadOptions& options) {
       ->check(whole_number(32, 1 << 14));
   command.add_option("--sequence", o.sequence, "Tokens a text, for text models (128)")
       ->check(whole_number(1, 512));
-  command.add_option("--layers", o.layers, "Layers of a transformer (all)")
+  command.add_option("--layers", o.layers, "Layers of a transformer or LSTM (all)")
       ->check(whole_number(1, 24));
   command.add_option("--device", o.device, "cpu or cuda")->check(one_of({"cpu", "cuda"}));
   command.add_option("--dtype", o.dtype, "float32, bfloat16 or, on cuda, float16")
@@ -43,7 +43,7 @@ void add_model_arguments(CLI::App& command, WorkloadOptions& options) {
       ->check(one_of({"bfloat16", "float16"}));
   command.add_flag("--channels-last", o.channels_last, "Images and their weights in NHWC");
   command.add_option("--data", o.data,
-                     "Digits as CSV (.gz) for images, any file for BERT; random input without it");
+                     "Digits as CSV (.gz) for images, any file for texts; random input without it");
   command.add_option("--seed", o.seed, "Of weights, random input and dropout")
       ->check(whole_number(0, std::int64_t{1} << 62));
   command.add_option("--grads", o.gradients, "preallocated, or none: counted as activations")

@@ -20,19 +20,30 @@ torch::Tensor wrapped_rows(std::int64_t first, std::int64_t count, std::int64_t 
   return torch::arange(first, first + count).remainder(size);
 }
 
-Batch random_images(const WorkloadOptions& options, std::int64_t index) {
+/// A U-Net is to say which pixels are brighter than the mean of their image, so of a digit its ink.
+torch::Tensor bright_pixels(const torch::Tensor& images) {
+  const auto gray = images.mean(1);
+  return gray.gt(gray.mean({1, 2}, /*keepdim=*/true)).to(at::kLong);
+}
+
+Batch random_images(ModelFamily family, const WorkloadOptions& options, std::int64_t index) {
   constexpr std::int64_t kNumDigits = 10;
   auto generator = generator_for(options, index);
   const auto size = *options.image_size;
   auto images = torch::randn({options.batch, 3, size, size}, generator);
-  return {std::move(images), torch::randint(kNumDigits, {options.batch}, generator, at::kLong)};
+  auto target = family == ModelFamily::unet
+                    ? bright_pixels(images)
+                    : torch::randint(kNumDigits, {options.batch}, generator, at::kLong);
+  return {std::move(images), std::move(target)};
 }
 
-Batches digit_batches(const WorkloadOptions& options) {
-  return [options, digits = read_digits(options.data)](std::int64_t index) {
+Batches digit_batches(ModelFamily family, const WorkloadOptions& options) {
+  return [=, digits = read_digits(options.data)](std::int64_t index) {
     const auto rows = wrapped_rows(index * options.batch, options.batch, digits.labels.size(0));
-    return Batch{digit_images(digits.pixels.index_select(0, rows), *options.image_size),
-                 digits.labels.index_select(0, rows)};
+    auto images = digit_images(digits.pixels.index_select(0, rows), *options.image_size);
+    auto target =
+        family == ModelFamily::unet ? bright_pixels(images) : digits.labels.index_select(0, rows);
+    return Batch{std::move(images), std::move(target)};
   };
 }
 
@@ -45,7 +56,8 @@ torch::Tensor read_text(const WorkloadOptions& options) {
       .clone();
 }
 
-/// BERT is to say each byte that it reads, GPT the one after it, and after the last the first.
+/// BERT is to say each byte that it reads, GPT and LSTM the one after it, and after the last the
+/// first.
 Batch text_batch(ModelFamily family, const torch::Tensor& bytes, const WorkloadOptions& options) {
   constexpr std::int64_t kFirstByteToken = 1000;  // smaller ids of BERT's vocabulary are special
   const bool is_bert = family == ModelFamily::bert;
@@ -72,8 +84,8 @@ Batches text_batches(ModelFamily family, const WorkloadOptions& options) {
 
 Batches make_batches(ModelFamily family, const WorkloadOptions& options) {
   if (reads_text(family)) return text_batches(family, options);
-  if (!options.data.empty()) return digit_batches(options);
-  return [options](std::int64_t index) { return random_images(options, index); };
+  if (!options.data.empty()) return digit_batches(family, options);
+  return [=](std::int64_t index) { return random_images(family, options, index); };
 }
 
 }  // namespace gradrecomp::program

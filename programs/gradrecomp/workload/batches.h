@@ -13,7 +13,7 @@ namespace gradrecomp::program {
 /// What one step is trained on.
 struct Batch {
   torch::Tensor input;   ///< images [N, 3, size, size], or token ids [N, sequence]
-  torch::Tensor target;  ///< digits [N], or bytes [N * sequence]
+  torch::Tensor target;  ///< digits [N], classes of pixels [N, size, size], or bytes [N * sequence]
 };
 
 /// Batch number `index` of an endless sequence; the same number gives the same batch.

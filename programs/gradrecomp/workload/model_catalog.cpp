@@ -8,7 +8,9 @@
 #include "gradrecomp/models/bert.h"
 #include "gradrecomp/models/densenet.h"
 #include "gradrecomp/models/gpt2.h"
+#include "gradrecomp/models/lstm.h"
 #include "gradrecomp/models/resnet.h"
+#include "gradrecomp/models/unet.h"
 #include "gradrecomp/models/vit.h"
 
 namespace gradrecomp::program {
@@ -45,6 +47,19 @@ Model gpt2(const WorkloadOptions& options) {
   return model_of(models::Gpt2Model(gpt2), gpt2.hidden_size);
 }
 
+Model unet(const WorkloadOptions& /*options*/) { return model_of(models::unet_carvana()); }
+
+template <bool is_large>
+Model lstm(const WorkloadOptions& options) {
+  models::LstmOptions lstm{.num_layers = *options.layers};
+  if (!is_large) {
+    lstm.hidden_size = 650;
+    lstm.dropout = 0.5;
+    lstm.initial_range = 0.05;
+  }
+  return model_of(models::LstmModel(lstm), lstm.hidden_size);
+}
+
 template <bool is_large>
 Model vit(const WorkloadOptions& options) {
   models::ViTOptions vit{
@@ -57,7 +72,7 @@ Model vit(const WorkloadOptions& options) {
   return model_of(models::ViT(vit));
 }
 
-constexpr std::array<ModelEntry, 15> kModels{{
+constexpr std::array<ModelEntry, 18> kModels{{
     {"resnet18", ModelFamily::resnet, 0, image_model<models::resnet18>},
     {"resnet34", ModelFamily::resnet, 0, image_model<models::resnet34>},
     {"resnet50", ModelFamily::resnet, 0, image_model<models::resnet50>},
@@ -65,12 +80,15 @@ constexpr std::array<ModelEntry, 15> kModels{{
     {"resnet152", ModelFamily::resnet, 0, image_model<models::resnet152>},
     {"densenet121", ModelFamily::densenet, 0, image_model<models::densenet121>},
     {"densenet201", ModelFamily::densenet, 0, image_model<models::densenet201>},
+    {"unet", ModelFamily::unet, 0, unet},
     {"bert-base", ModelFamily::bert, 12, bert<false>},
     {"bert-large", ModelFamily::bert, 24, bert<true>},
     {"bert-base-encoder", ModelFamily::bert, 12, bert<false>, true},
     {"bert-large-encoder", ModelFamily::bert, 24, bert<true>, true},
     {"gpt2", ModelFamily::gpt, 12, gpt2<false>},
     {"gpt2-medium", ModelFamily::gpt, 24, gpt2<true>},
+    {"lstm-medium", ModelFamily::lstm, 2, lstm<false>},
+    {"lstm-large", ModelFamily::lstm, 2, lstm<true>},
     {"vit-b16", ModelFamily::vit, 12, vit<false>},
     {"vit-l16", ModelFamily::vit, 24, vit<true>},
 }};

@@ -13,11 +13,11 @@
 
 namespace gradrecomp::program {
 
-enum class ModelFamily : std::uint8_t { resnet, densenet, vit, bert, gpt };
+enum class ModelFamily : std::uint8_t { resnet, densenet, unet, vit, bert, gpt, lstm };
 
 /// Whether its models read tokens; the others see images.
 constexpr bool reads_text(ModelFamily family) {
-  return family == ModelFamily::bert || family == ModelFamily::gpt;
+  return family == ModelFamily::bert || family == ModelFamily::gpt || family == ModelFamily::lstm;
 }
 
 /// A model as the stages of its forward pass.
@@ -31,8 +31,9 @@ struct Model {
 struct ModelEntry {
   std::string_view name;
   ModelFamily family;
-  std::int64_t num_layers;  ///< of a transformer; 0 where --layers does not apply
-  /// Builds it with random weights: 1000 classes, or the last hidden states of a text model.
+  std::int64_t num_layers;  ///< of a transformer or LSTM; 0 where --layers does not apply
+  /// Builds it with random weights: 1000 classes, two of each pixel, or the last hidden states of a
+  /// text model.
   Model (*make)(const WorkloadOptions& options);
   bool embeds_outside = false;  ///< a BERT encoder that is fed embeddings, which get no gradient
 };

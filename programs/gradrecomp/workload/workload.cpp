@@ -54,7 +54,8 @@ WorkloadOptions completed(WorkloadOptions options, const ModelEntry& entry) {
   if (text && options.channels_last) not_for(options, "--channels-last", "an image model");
   if (text && options.image_size) not_for(options, "--image-size", "an image model");
   if (!text && options.sequence) not_for(options, "--sequence", "a text model");
-  if (options.layers && entry.num_layers == 0) not_for(options, "--layers", "a transformer");
+  if (options.layers && entry.num_layers == 0)
+    not_for(options, "--layers", "a transformer or LSTM");
   check_types(options);
   options.layers = options.layers.value_or(entry.num_layers);
   if (*options.layers > entry.num_layers) {

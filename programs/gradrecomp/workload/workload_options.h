@@ -12,7 +12,7 @@ struct WorkloadOptions {
   std::int64_t batch = 4;
   std::optional<std::int64_t> image_size = {};  ///< 224 where nothing is given
   std::optional<std::int64_t> sequence = {};    ///< 128 where nothing is given
-  std::optional<std::int64_t> layers = {};      ///< fewer encoder layers
+  std::optional<std::int64_t> layers = {};      ///< fewer layers of a text model or ViT
   std::string device = "cpu";
   std::string dtype = "float32";
   std::string autocast = {};   ///< type of mixed precision; empty: none

@@ -1,4 +1,4 @@
-"""Writes this folder's oracles from torchvision and Hugging Face transformers.
+"""Writes this folder's oracles from torchvision, Hugging Face transformers, PyTorch Hub and PyTorch.
 
     pip install torch==2.11.0 torchvision==0.26.0 transformers==5.23.0
     python generate.py
@@ -10,9 +10,13 @@ tiny_<model>.state.pt    the state dict of a tiny model of the same architecture
 tiny_<model>.example.pt  its inputs, and its output in eval mode
 with_metadata.pt         a state dict saved without dict(), which LibTorch cannot read
 
-The tests repeat the options of the tiny models.
+The tests repeat the options of the tiny models. A model's oracles are written alone by its name:
+
+    python generate.py unet
 """
 
+import importlib
+import sys
 from pathlib import Path
 
 import torch
@@ -32,6 +36,7 @@ def write_names(name, model):
 
 def write_published_names():
     with torch.device("meta"):
+        write_names("lstm_large", LanguageModel(10000, 1500, 2))
         for name in ("resnet18", "resnet50", "resnet152", "vit_b_16", "vit_l_16",
                      "densenet121", "densenet201"):
             write_names(name, getattr(torchvision.models, name)())
@@ -166,8 +171,51 @@ def write_tiny_densenet():
     write_example("tiny_densenet", densenet, {"images": torch.randn(2, 3, 64, 64)})
 
 
+class LanguageModel(torch.nn.Module):
+    """The word_language_model example of PyTorch without its decoder, in eval mode."""
+
+    def __init__(self, vocab_size, hidden_size, num_layers):
+        super().__init__()
+        self.encoder = torch.nn.Embedding(vocab_size, hidden_size)
+        self.rnn = torch.nn.LSTM(hidden_size, hidden_size, num_layers, batch_first=True)
+
+    def forward(self, input_ids):
+        return self.rnn(self.encoder(input_ids))[0]
+
+
+def write_lstm():
+    write_example("tiny_lstm", LanguageModel(40, 16, 2), {"input_ids": torch.randint(40, (2, 10))})
+
+
+def narrow_unet(model, width, bilinear):
+    """`model`, whose widths are fixed, made again from its own parts with `width` channels."""
+    parts = importlib.import_module("unet.unet_parts")
+    half = 2 if bilinear else 1
+    model.inc = parts.DoubleConv(3, width)
+    for i in range(4):
+        wide = width << (i + 1)
+        setattr(model, f"down{i + 1}", parts.Down(wide // 2, wide // (half if i == 3 else 1)))
+        out = wide // 2 // (half if i > 0 else 1)
+        setattr(model, f"up{4 - i}", parts.Up(wide, out, bilinear))
+    model.outc = parts.OutConv(width, 2)
+    return model
+
+
+def write_unet():
+    published = torch.hub.load("milesial/Pytorch-UNet", "unet_carvana", trust_repo=True)
+    write_names("unet_carvana", published)
+    images = {"images": torch.randn(2, 3, 35, 50)}
+    for name, bilinear in (("tiny_unet", False), ("tiny_unet_bilinear", True)):
+        published.bilinear = bilinear
+        write_example(name, narrow_unet(published, 2, bilinear), images)
+
+
 def main():
     torch.manual_seed(0)
+    if len(sys.argv) > 1:
+        for name in sys.argv[1:]:
+            globals()[f"write_{name}"]()
+        return
     write_published_names()
     images = {"images": torch.randn(2, 3, 32, 32)}
     blocks = torchvision.models.resnet
@@ -178,6 +226,8 @@ def main():
     torch.save(torch.nn.Linear(1, 1).state_dict(), FOLDER / "examples" / "with_metadata.pt")
     write_tiny_gpt2()
     write_tiny_densenet()
+    write_lstm()
+    write_unet()
 
 
 if __name__ == "__main__":
