@@ -9,6 +9,7 @@
 #include <utility>
 
 #include "gradrecomp/memory_meter.h"
+#include "gradrecomp/plan/graph_file.h"
 #include "gradrecomp/region.h"
 
 namespace {
@@ -76,6 +77,11 @@ TORCH_LIBRARY(gradrecomp, library) {
            of_plan([](const Plan& p) { return p.predicted_overhead_flops; }))
       .def("predicted_overhead_seconds",
            of_plan([](const Plan& p) { return p.predicted_overhead_seconds; }))
+      .def("save_graph",
+           [](const RegionPtr& self, const std::string& path, const std::string& description) {
+             gradrecomp::plan::save_graph({self->region().graph(), {description, "float32", "cpu"}},
+                                          path);
+           })
       .def("profiled", of_step([](const StepReport& s) { return s.profiled; }))
       .def("followed_plan", of_step([](const StepReport& s) { return s.followed_plan; }))
       .def("num_ops", of_step([](const StepReport& s) { return s.num_ops; }))

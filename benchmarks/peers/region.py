@@ -42,6 +42,10 @@ class Region:
         except RuntimeError:
             raise failures[0] if failures else None
 
+    def save_graph(self, path, description):
+        """Writes the step that was profiled, for the planner to load."""
+        self.region.save_graph(str(path), description)
+
     def figures(self):
         """The last step and the plan it followed."""
         names = (

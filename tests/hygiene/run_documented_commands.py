@@ -21,6 +21,7 @@ NOT_RUN = {
     "scripts/setup": "the tests below tests/setup run it, in sandboxes",
     "scripts/gpu": "needs a GPU; the tests below tests/setup run it up to there",
     "benchmarks/peers/run": "fetches a complete Python torch and takes minutes",
+    "benchmarks/peers/published": "fetches a complete Python torch and takes minutes",
     "cmake --install": "installed_package_is_usable runs it",
     "torch=$(echo": "installed_package_is_usable names LibTorch's folder itself",
     "cmake -S <app>": "installed_package_is_usable builds a program so",

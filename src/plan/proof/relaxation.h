@@ -51,6 +51,10 @@ class Relaxation {
   [[nodiscard]] Solution<Cost> least(const Held& held, const Replay& replay) const;
 
  private:
+  /// Adds what value `v` costs to `cut`, and returns what it costs in any case. `node` stands for
+  /// an unsaved value of several readers; else it is below 0.
+  template <typename Cost, typename Held>
+  Cost add(MinCut<Cost>& cut, Index v, Index node, const Held& held) const;
   void find_lives();
   void end_pass(Index event);
   void find_unsaved_release(Index v);
@@ -82,6 +86,30 @@ void Relaxation::each_held(const std::vector<std::uint8_t>& replayed, const Hold
   }
 }
 
+template <typename Cost, typename Held>
+Cost Relaxation::add(MinCut<Cost>& cut, Index v, Index node, const Held& held) const {
+  const Value& x = graph_->values[v];
+  const Life& life = lives_[v];
+  if (is_free(x)) return 0;
+  const Cost kept = held(v, life.death, life.release);
+  if (!can_keep(x)) {
+    for (const Index op : readers_[v]) {
+      if (op != x.producer && !x.must_keep) cut.require(op, x.producer);
+    }
+  } else if (x.must_keep) {
+    return x.saved && life.is_demanded() ? kept : Cost{0};
+  } else if (x.saved) {
+    if (!life.is_demanded()) return 0;
+    cut.add_costs(x.producer, held(v, life.demand, life.end_if_replayed()), kept);
+  } else if (node >= 0) {
+    for (const Index op : readers_[v]) cut.require(op, node);
+    cut.add_penalty(node, x.producer, kept);
+  } else if (!readers_[v].empty()) {
+    cut.add_penalty(readers_[v].front(), x.producer, kept);
+  }
+  return 0;
+}
+
 template <typename Cost, typename Held, typename Replay>
 Relaxation::Solution<Cost> Relaxation::least(const Held& held, const Replay& replay) const {
   const auto num_ops = static_cast<Index>(graph_->ops.size());
@@ -92,28 +120,10 @@ Relaxation::Solution<Cost> Relaxation::least(const Held& held, const Replay& rep
     if (shared) node_of[v] = num_nodes++;
   }
   MinCut<Cost> cut(num_nodes);
-  Cost always = 0;
   for (Index i = 0; i < num_ops; ++i) cut.add_costs(i, replay(i), 0);
-  for (Index v = 0; v < static_cast<Index>(graph_->values.size()); ++v) {
-    const Value& x = graph_->values[v];
-    const Life& life = lives_[v];
-    if (is_free(x)) continue;
-    const Cost kept = held(v, life.death, life.release);
-    if (!can_keep(x)) {
-      for (const Index op : readers_[v]) {
-        if (op != x.producer && !x.must_keep) cut.require(op, x.producer);
-      }
-    } else if (x.must_keep) {
-      always += x.saved && life.is_demanded() ? kept : Cost{0};
-    } else if (x.saved) {
-      if (life.is_demanded())
-        cut.add_costs(x.producer, held(v, life.demand, life.end_if_replayed()), kept);
-    } else if (node_of[v] >= 0) {
-      for (const Index op : readers_[v]) cut.require(op, node_of[v]);
-      cut.add_penalty(node_of[v], x.producer, kept);
-    } else if (!readers_[v].empty()) {
-      cut.add_penalty(readers_[v].front(), x.producer, kept);
-    }
+  Cost always = 0;
+  for (std::size_t v = 0; v < graph_->values.size(); ++v) {
+    always += add(cut, static_cast<Index>(v), node_of[v], held);
   }
   Solution<Cost> solution{always + cut.solve(), std::vector<std::uint8_t>(num_ops)};
   for (Index i = 0; i < num_ops; ++i) solution.replayed[i] = cut.inside(i) ? 1 : 0;
