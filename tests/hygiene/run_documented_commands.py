@@ -78,7 +78,11 @@ def made_small(words):
     words = ["resnet18" if word == "<model>" else word for word in words]
     model = words[words.index("--model") + 1] if "--model" in words else "resnet18"
     small = {"resnet": ["--model", "resnet18", "--image-size", "32"],
+             "densenet": ["--model", "densenet121", "--image-size", "32"],
+             "unet": ["--image-size", "32"],
              "bert": ["--model", "bert-base", "--layers", "1", "--sequence", "8"],
+             "gpt2": ["--model", "gpt2", "--layers", "1", "--sequence", "8"],
+             "lstm": ["--model", "lstm-medium", "--layers", "1", "--sequence", "4"],
              "vit": ["--layers", "1", "--image-size", "32"]}
     by_command = {"bench": ["--steps", "1"],
                   "batch": ["--steps", "1", "--batches", "2,4", "--max-peak", "16MiB"],
