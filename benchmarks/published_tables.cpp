@@ -14,7 +14,9 @@
 
 #include "gradrecomp/plan/batch_fit.h"
 #include "gradrecomp/plan/graph_file.h"
+#include "gradrecomp/plan/kept_set.h"
 #include "gradrecomp/plan/make_plan.h"
+#include "gradrecomp/plan/simulate.h"
 
 namespace {
 
