@@ -154,12 +154,12 @@ std::int64_t LowerBound::peak_bytes(double overhead) const {
   return static_cast<std::int64_t>(highest * scale_bytes_);
 }
 
-std::size_t LowerBound::best_line_at(double overhead) const {
+std::size_t LowerBound::best_line_at_overhead(double overhead) const {
   const auto peak = [&](const Line& line) { return line.peak(overhead); };
   return static_cast<std::size_t>(std::ranges::max_element(lines_, {}, peak) - lines_.begin());
 }
 
-std::size_t LowerBound::best_line_at(std::int64_t peak_bytes) const {
+std::size_t LowerBound::best_line_at_peak(std::int64_t peak_bytes) const {
   const double peak = static_cast<double>(peak_bytes) / scale_bytes_;
   const auto overhead = [&](const Line& line) { return line.overhead(peak); };
   return static_cast<std::size_t>(std::ranges::max_element(lines_, {}, overhead) - lines_.begin());

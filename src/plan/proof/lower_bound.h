@@ -30,12 +30,12 @@ class LowerBound {
   /// No plan of at most this overhead has a lower peak.
   [[nodiscard]] std::int64_t peak_bytes(double overhead) const;
 
-  /// The line that says the most of peaks at this overhead, and of overheads at this peak. There is
-  /// one in graphs with events.
-  [[nodiscard]] std::size_t best_line_at(double overhead) const;
-  [[nodiscard]] std::size_t best_line_at(std::int64_t peak_bytes) const;
-
+  /// A graph without events has none.
   [[nodiscard]] bool has_lines() const { return !lines_.empty(); }
+  /// The line that proves the highest peak at this overhead.
+  [[nodiscard]] std::size_t best_line_at_overhead(double overhead) const;
+  /// The line that proves the highest overhead at this peak.
+  [[nodiscard]] std::size_t best_line_at_peak(std::int64_t peak_bytes) const;
   /// A line's weights and price in whole numbers, which prove nearly the same.
   [[nodiscard]] Proof proof_of(std::size_t line) const;
 

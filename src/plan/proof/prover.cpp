@@ -7,10 +7,10 @@ namespace gradrecomp::plan {
 void Prover::prove(Plan& plan) {
   if (!bound_.has_lines()) return;
   const double overhead = plan.predicted_overhead(plan.cost);
-  const Proven& below = proven(bound_.best_line_at(overhead));
+  const Proven& below = proven(bound_.best_line_at_overhead(overhead));
   plan.proven_peak_bytes = below.line.peak_bytes(overhead);
   plan.peak_proof = below.proof;
-  const Proven& before = proven(bound_.best_line_at(plan.predicted_peak_bytes));
+  const Proven& before = proven(bound_.best_line_at_peak(plan.predicted_peak_bytes));
   plan.proven_overhead = before.line.overhead(plan.predicted_peak_bytes);
   plan.overhead_proof = before.proof;
 }

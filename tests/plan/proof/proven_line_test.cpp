@@ -79,7 +79,7 @@ TEST(ProvenLine, SaysWhatTheSearchFound) {
       const ReplayCost replay_cost(graph, cost);
       LowerBound bound(graph, replay_cost);
       bound.tighten(0.05, 20);
-      const Proof proof = bound.proof_of(bound.best_line_at(0.05));
+      const Proof proof = bound.proof_of(bound.best_line_at_overhead(0.05));
       const ProvenLine line(graph, replay_cost, proof, "proof");
       const auto searched = static_cast<double>(bound.peak_bytes(0.05));
       EXPECT_NEAR(static_cast<double>(line.peak_bytes(0.05)), searched, 1e-5 * searched);
@@ -92,7 +92,7 @@ TEST(ProvenLine, MoreOverheadProvesLess) {
   const ReplayCost replay_cost(graph, CostModel::seconds);
   LowerBound bound(graph, replay_cost);
   bound.tighten(0.05, 20);
-  const ProvenLine line(graph, replay_cost, bound.proof_of(bound.best_line_at(0.05)), "proof");
+  const ProvenLine line(graph, replay_cost, bound.proof_of(bound.best_line_at_overhead(0.05)), "proof");
   for (int i = 0; i < 10; ++i)
     EXPECT_GT(line.peak_bytes(0.005 * i), line.peak_bytes(0.005 * (i + 1)));
   EXPECT_EQ(line.peak_bytes(1e9), 0);
