@@ -92,7 +92,8 @@ TEST(ProvenLine, MoreOverheadProvesLess) {
   const ReplayCost replay_cost(graph, CostModel::seconds);
   LowerBound bound(graph, replay_cost);
   bound.tighten(0.05, 20);
-  const ProvenLine line(graph, replay_cost, bound.proof_of(bound.best_line_at_overhead(0.05)), "proof");
+  const ProvenLine line(graph, replay_cost, bound.proof_of(bound.best_line_at_overhead(0.05)),
+                        "proof");
   for (int i = 0; i < 10; ++i)
     EXPECT_GT(line.peak_bytes(0.005 * i), line.peak_bytes(0.005 * (i + 1)));
   EXPECT_EQ(line.peak_bytes(1e9), 0);
