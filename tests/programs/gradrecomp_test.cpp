@@ -274,27 +274,28 @@ TEST(Program, RefusesAPlanMadeForAnotherModel) {
 }
 
 TEST(Program, VerifiesPlansAgainstTheirSteps) {
-  const TemporaryFile plan;
-  const TemporaryFile step;
-  const auto files = "--plan " + plan.path().string() + " --graph " + step.path().string();
+  const testing::TemporaryFolder folder;
+  const auto plan = folder / "plan.json";
+  const auto step = folder / "step.json";
+  const auto files = "--plan " + plan.string() + " --graph " + step.string();
   const Outcome made = run_program(std::string("plan ") + kSmall + " --max-overhead 0.1 --out " +
-                                   plan.path().string() + " --save-graph " + step.path().string());
+                                   plan.string() + " --save-graph " + step.string());
   ASSERT_EQ(made.status, 0) << made.text;
   const Outcome good = run_program("verify " + files);
   EXPECT_EQ(good.status, 0) << good.text;
   EXPECT_NE(good.text.find("All of it holds."), std::string::npos) << good.text;
 
-  auto json = nlohmann::json::parse(content(plan.path()));
+  auto json = nlohmann::json::parse(content(plan));
   json["proven"]["peak_bytes"] = json["proven"]["peak_bytes"].get<std::int64_t>() + 1;
-  std::ofstream(plan.path()) << json;
+  std::ofstream(plan) << json;
   const Outcome forged = run_program("verify " + files);
   EXPECT_EQ(forged.status, 1);
   EXPECT_NE(forged.text.find("1 of 8 do not hold."), std::string::npos) << forged.text;
 
   json["signature"] = "0x0123456789abcdef";
-  std::ofstream(plan.path()) << json;
+  std::ofstream(plan) << json;
   expect_refused("verify " + files, "--plan: plan.signature is 0x0123456789abcdef, but must be ");
-  expect_refused("verify --plan " + plan.path().string(), "--graph is required");
+  expect_refused("verify --plan " + plan.string(), "--graph is required");
 }
 
 TEST(Program, WritesAllKeysOfAFront) {
