@@ -2,10 +2,11 @@
 
 #include <torch/nn/init.h>
 
-#include <array>
 #include <limits>
 #include <string>
+#include <tuple>
 #include <utility>
+#include <vector>
 
 #include "check.h"
 
@@ -26,14 +27,16 @@ void check(const LstmOptions& options) {
 torch::Tensor run_layer(const nn::LSTMImpl& rnn, std::int64_t number, const torch::Tensor& x) {
   const auto suffix = "_l" + std::to_string(number);
   const auto parameters = rnn.named_parameters(/*recurse=*/false);
-  const auto weight = [&](const char* name) { return parameters[name + suffix]; };
+  const auto input_weight = parameters["weight_ih" + suffix];
+  const auto hidden_weight = parameters["weight_hh" + suffix];
+  const auto input_bias = parameters["bias_ih" + suffix];
+  const auto hidden_bias = parameters["bias_hh" + suffix];
   auto hidden = x.new_zeros({x.size(0), rnn.options.hidden_size()});
   auto cell = torch::zeros_like(hidden);
   std::vector<torch::Tensor> states;
   for (const auto& token : x.unbind(1)) {
-    std::tie(hidden, cell) =
-        torch::lstm_cell(token, {hidden, cell}, weight("weight_ih"), weight("weight_hh"),
-                         weight("bias_ih"), weight("bias_hh"));
+    std::tie(hidden, cell) = torch::lstm_cell(token, {hidden, cell}, input_weight, hidden_weight,
+                                              input_bias, hidden_bias);
     states.push_back(hidden);
   }
   return torch::stack(states, 1);

@@ -11,7 +11,7 @@ namespace gradrecomp::plan {
 ///
 /// For every plan, the sum of each moment's weight times the bytes live then, and of the price
 /// times the overhead, is at least what a minimum cut of the graph gives. All of it is in whole
-/// numbers; see Note [ Lower bounds ] in relaxation.h.
+/// numbers; see Note [ Lower bounds ] in relaxation.cpp.
 struct Proof {
   /// An event of the graph, and how much the bytes live then count.
   struct Moment {

@@ -3,6 +3,8 @@
 #include <cmath>
 #include <cstddef>
 #include <cstdint>
+#include <string>
+#include <utility>
 
 #include "gradrecomp/plan/predict.h"
 #include "gradrecomp/plan/signature.h"
