@@ -111,11 +111,22 @@ def sanitized(results):
             yield verdict(status == 0), f"{tool}: status {status}; see sanitize/{tool}.log"
 
 
+def random_programs(results):
+    file = results.folder / "fuzz" / "programs.txt"
+    if not file.exists():
+        yield NOT_TRIED, "no random programs were run"
+        return
+    text = file.read_text().strip()
+    passed, failed, _ = (int(part.split()[0]) for part in text.split(", "))
+    yield verdict(failed == 0) if passed + failed else NOT_TRIED, f"{text}; see fuzz/*.log"
+
+
 def claims(results):
     def of_models(judge):
         return [shown for model in MODELS for shown in results.measured(model, judge)]
 
     yield "Steps give plain's bits", [*results.tests("Cuda.E*", "Cuda.Joined*"), *of_models(equal_bits)]
+    yield "Random programs give plain's bits", random_programs(results)
     yield "Kernels give the bits of LibTorch and of the CPU", results.tests("CudaTwinTest.*", "Cuda/AtenSuite.*")
     yield "Kernels stay inside their memory", sanitized(results)
     yield "Predicted bytes are within 1% of requested ones", [*results.tests("Cuda.M3*"), *of_models(predicted_bytes)]

@@ -311,5 +311,31 @@ TEST_F(TwoDevices, H18WhatIsMadeOnOneDeviceIsAGraphOfOne) {
   EXPECT_THAT(region.plan().devices, IsEmpty());
 }
 
+// As attention on a card gives its seeds on the host.
+TEST_F(TwoDevices, H18WhatIsNextToNothingOnTheHostLeavesOffloadingToTheDevice) {
+  auto model = device_layers(6);
+  const auto x = torch::randn({256, 32}).to(kHostDevice);
+  const auto step = [&](const Wrap& wrap) {
+    torch::manual_seed(5);
+    model->zero_grad();
+    const auto y = one(wrap)([&] {
+      const auto seed = torch::rand({1}).exp();
+      return (model->forward(x) * (seed * seed.sin()).to(kHostDevice)).exp();
+    });
+    y.sum().backward();
+    Tensors all;
+    for (const auto& parameter : model->parameters()) all.push_back(parameter.grad().clone());
+    return all;
+  };
+  const auto plain = step([](const auto& body) { return body(); });
+  Region region({.max_overhead = 0.5, .offload = true});
+  for (int i = 0; i < 3; ++i) {
+    expect_same_bits(plain, step([&](const auto& body) { return region.run(body); }));
+  }
+  EXPECT_EQ(region.plan().devices.size(), 2U);
+  EXPECT_GT(region.last_step().offloaded_bytes, 0);
+  EXPECT_TRUE(region.last_step().followed_plan);
+}
+
 }  // namespace
 }  // namespace gradrecomp::test

@@ -14,7 +14,7 @@ namespace {
 
 class DeviceFuzz : public ::testing::TestWithParam<std::uint64_t> {
  protected:
-  static void SetUpTestSuite() { live_on_host_device(); }
+  static void SetUpTestSuite() { live_on(Place::host); }
 };
 
 TEST_P(DeviceFuzz, ProgramIsBitIdenticalUnderGradRecomp) {

@@ -25,10 +25,9 @@ const std::map<std::string, Manners>& names_of_manners() {
   return names;
 }
 
-enum class Place : std::uint8_t { cpu, host };
-
 const std::map<std::string, Place>& names_of_places() {
-  static const std::map<std::string, Place> names = {{"cpu", Place::cpu}, {"host", Place::host}};
+  static const std::map<std::string, Place> names = {
+      {"cpu", Place::cpu}, {"host", Place::host}, {"cuda", Place::cuda}};
   return names;
 }
 
@@ -93,6 +92,12 @@ Totals try_all(const Arguments& arguments, std::uint64_t first, std::int64_t cou
   Totals totals;
   for (std::int64_t i = 0; i < count; ++i) {
     try_seed(first + static_cast<std::uint64_t>(i), arguments, totals);
+    if (!device_works()) {
+      ++totals.failed;
+      std::cout << "after seed " << first + static_cast<std::uint64_t>(i)
+                << " the device does nothing more\n";
+      break;
+    }
     if (shows_progress && i % 10 == 9) std::cerr << '\r' << i + 1 << " of " << count << std::flush;
   }
   if (shows_progress) std::cerr << '\r';
@@ -117,8 +122,8 @@ int main(int argc, char** argv) {
       ->default_str("hostile");
   app.add_option(
          "--device", arguments.device,
-         "cpu; host: a device of host memory that does its work late, or at random moments. "
-         "Only for polite programs")
+         "cpu; host: a device of host memory that does its work late, or at random moments; cuda: "
+         "the first card. Both only for polite programs")
       ->transform(CLI::CheckedTransformer(names_of_places()))
       ->default_str("cpu");
   app.add_flag("--shrink", arguments.shrinks, "Look for a shorter program that fails like it");
@@ -128,14 +133,18 @@ int main(int argc, char** argv) {
   } catch (const CLI::ParseError& error) {
     return app.exit(error) == 0 ? 0 : 2;
   }
-  if (arguments.device == Place::host) {
+  if (arguments.device != Place::cpu) {
     if (arguments.manners == Manners::hostile) {
       std::cerr
           << "gradrecomp-fuzz: hostile programs write where only the CPU may, so --device host "
-             "needs --manners polite\n";
+             "and cuda need --manners polite\n";
       return 2;
     }
-    live_on_host_device();
+    if (arguments.device == Place::cuda && !torch::cuda::is_available()) {
+      std::cerr << "gradrecomp-fuzz: --device is cuda, but LibTorch finds no CUDA device.\n";
+      return 2;
+    }
+    live_on(arguments.device);
   }
   if (arguments.manners == Manners::hostile) {
     mallopt(M_PERTURB, 0xA5);  // what is read after it was freed differs

@@ -84,6 +84,52 @@ TEST_F(Cuda, OffloadedValuesSurviveALongQueueOfWork) {
   });
 }
 
+// In benchmark mode cuDNN times its algorithms anew in each thread, and replays run in autograd's.
+TEST_F(Cuda, E1ConvolutionsInBenchmarkModeAreReplayedByTheSameAlgorithm) {
+  at::globalContext().setBenchmarkCuDNN(true);
+  auto model = convolutions();
+  const auto images = torch::randn({8, 3, 16, 16}, torch::kCUDA);
+  const auto gradients_under = [&](const Options& options) {
+    Region region(options);
+    for (int step = 0; step < 3; ++step) {
+      torch::manual_seed(3);
+      model->zero_grad();
+      region.run([&] { return model->forward(images); }).sum().backward();
+    }
+    Tensors all;
+    for (const auto& parameter : model->parameters()) all.push_back(parameter.grad().clone());
+    return std::pair(all, region.last_step().num_replayed_ops);
+  };
+  const auto [kept, no_replays] = gradients_under({.policy = "keep_all"});
+  const auto [dropped, num_replays] = gradients_under({.policy = "drop_all"});
+  at::globalContext().setBenchmarkCuDNN(false);
+  expect_same_bits(kept, dropped);
+  EXPECT_EQ(no_replays, 0);
+  EXPECT_GT(num_replays, 0);
+}
+
+// Atomic sums have other bits each time, so what they gave in forward is what backward has to see.
+TEST_F(Cuda, E1SumsThatAreNotDeterministicAreNotMadeAgain) {
+  at::globalContext().setDeterministicAlgorithms(false, /*warn_only=*/false);
+  const auto index =
+      torch::zeros({1 << 16}, torch::TensorOptions(torch::kLong).device(torch::kCUDA));
+  for (const char* policy : {"drop_all", "keep_all"}) {
+    Region region({.policy = policy});
+    for (int step = 0; step < 2; ++step) {
+      const auto x = torch::randn({1 << 16}, torch::kCUDA).requires_grad_();
+      at::Tensor sum;
+      const auto y = region.run([&] {
+        sum = torch::zeros({1}, torch::kCUDA).scatter_add(0, index, x * 1.5);
+        return sum.sin();
+      });
+      y.sum().backward();
+      const auto expected = (sum.detach().cos() * 1.5).expand_as(x).contiguous();
+      EXPECT_TRUE(same_bits(expected, x.grad())) << policy << ", step " << step;
+    }
+  }
+  at::globalContext().setDeterministicAlgorithms(true, /*warn_only=*/true);
+}
+
 TEST_F(Cuda, JoinedOpsAreTheSame) {
   for (const auto type : {at::kFloat, at::kHalf}) {
     expect_same_step([type](const Wrap& wrap) {
@@ -203,6 +249,7 @@ TEST_F(Cuda, C6StepCapturedInAGraphIsReplayedThreeTimes) {
       graph.replay();
       for (const auto& gradient : gradients) all.push_back(gradient.clone());
     }
+    torch::cuda::synchronize();  // they are compared on another stream
     return all;
   });
 }

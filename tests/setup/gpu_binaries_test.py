@@ -13,7 +13,7 @@ from pathlib import Path
 
 from gpu_test import REAL_TOOLS
 
-PROGRAMS = ["gradrecomp", "kernels_gpu_test", "cuda_test"]
+PROGRAMS = ["gradrecomp", "gradrecomp-fuzz", "kernels_gpu_test", "cuda_test"]
 
 
 class GpuBinaries(unittest.TestCase):

@@ -23,6 +23,7 @@ TIME = "Wall time stays within the budget"
 GRAPHS = "Steps in CUDA graphs"
 BATCH = "A larger batch in the same bytes"
 CAP = "Training under a memory cap"
+PROGRAMS = "Random programs give plain's bits"
 MEMORY = "Kernels stay inside their memory"
 
 
@@ -76,6 +77,14 @@ class Summary(unittest.TestCase):
         self.expect(BITS, "held", "max_overhead: equal yes in 7 steps")
         self.measured("resnet152", equal="NO")
         self.expect(BITS, "FAILED", "max_overhead: equal NO")
+
+    def test_random_programs(self):
+        self.write("fuzz/programs.txt", "99 passed, 0 failed, 1 skipped\n")
+        self.expect(PROGRAMS, "held", "99 passed, 0 failed, 1 skipped; see fuzz/*.log")
+        self.write("fuzz/programs.txt", "98 passed, 1 failed, 1 skipped\n")
+        self.expect(PROGRAMS, "FAILED", "98 passed, 1 failed")
+        self.write("fuzz/programs.txt", "0 passed, 0 failed, 4 skipped\n")
+        self.expect(PROGRAMS, "not tried", "4 skipped")
 
     def test_where_plain_itself_differs_nothing_is_known(self):
         rows = [{**row, "equal": "plain itself differs"} for row in (PLAIN, ARM)]

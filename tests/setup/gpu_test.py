@@ -21,6 +21,10 @@ PROGRAMS = {
         [[ "$*" != *"${FAILING:-none}"* ]] || exit 3
         [[ "$*" != *"${HANGING:-none}"* ]] || exec sleep 100
         while (($#)); do [[ $1 != --json ]] || echo '[]' >"$2"; shift; done""",
+    "gradrecomp-fuzz": """
+        echo "$*"
+        [[ "$*" != *"${FAILING_SEED:-none}"* ]] || { echo "24 passed, 1 failed, 0 skipped"; exit 1; }
+        echo "${!#} passed, 0 failed, 0 skipped" """,
     "cuda_test": "exit ${CUDA_TEST_STATUS:-0}",
     "kernels_gpu_test": """
         outcome='status="run" result="completed"'
@@ -34,7 +38,7 @@ BUILD_TOOLS = {
         echo "$*"
         [[ $1 == --build ]] || exit 0
         [[ -z ${BUILD_FAILS:-} ]] || { echo "no such header"; exit 1; }
-        mkdir -p "$2/bin" && touch "$2"/bin/{gradrecomp,kernels_gpu_test,cuda_test}""",
+        mkdir -p "$2/bin" && touch "$2"/bin/{gradrecomp,gradrecomp-fuzz,kernels_gpu_test,cuda_test}""",
     "strip": 'echo "stripped $*"', "ninja": "", "c++": "", "nvcc": "",
 }
 
@@ -97,7 +101,7 @@ class Gpu(unittest.TestCase):
     def test_help_names_every_stage(self):
         result = self.run_bare("--help")
         self.assertEqual(result.returncode, 0)
-        for stage in ("all", "build", "test", "bench", "sanitize", "summary"):
+        for stage in ("all", "build", "test", "fuzz", "bench", "sanitize", "summary"):
             self.assertRegex(result.stdout, rf"(?m)^  {stage} ")
 
     def test_arguments_that_there_are_not_are_named(self):
@@ -106,6 +110,7 @@ class Gpu(unittest.TestCase):
         self.expect_refused("argument is vgg16", self.run_gpu("bench", "vgg16"))
         self.expect_refused("argument is resnet152", self.run_gpu("test", "resnet152"))
         self.expect_refused("--limit is soon", self.run_gpu("test", "--limit", "soon"))
+        self.expect_refused("--programs is none", self.run_gpu("fuzz", "--programs", "none"))
         self.expect_refused("--deadline is 0", self.run_gpu("test", "--deadline", "0"))
         self.expect_refused("--limit has an empty value", self.run_gpu("test", "--limit", ""))
         self.expect_refused("must lie outside of --out", self.run_gpu("test", "--archive", self.out / "a.tar.gz"))
@@ -113,7 +118,7 @@ class Gpu(unittest.TestCase):
         self.expect_refused("--out has no value", self.run_bare("test", "--out"))
 
     def test_without_a_card_nothing_is_measured_and_nothing_left(self):
-        for stage in ("all", "bench", "sanitize"):
+        for stage in ("all", "fuzz", "bench", "sanitize"):
             self.expect_refused("No NVIDIA card was found", self.run_gpu(stage, card=False))
 
     def test_without_a_card_the_tests_say_why_they_skip(self):
@@ -150,7 +155,7 @@ class Gpu(unittest.TestCase):
         self.assertIn("--preset cuda", configured)
         self.assertIn(f"-DCMAKE_PREFIX_PATH={self.folder}/torch ", configured)
         self.assertRegex((self.out / "build/compile.log").read_text(),
-                         "--target gradrecomp kernels_gpu_test cuda_test\n")
+                         "--target gradrecomp gradrecomp-fuzz kernels_gpu_test cuda_test\n")
 
     def test_a_build_is_for_the_card_that_is_there(self):
         self.make(self.tools, "nvidia-smi", CARD)
@@ -200,6 +205,18 @@ class Gpu(unittest.TestCase):
         self.assertEqual(sorted(file for file in self.files() if file.endswith("json")),
                          sorted(f"bench/{name}.json" for name in rows))
 
+    def test_random_programs_are_counted(self):
+        result = self.run_gpu("fuzz", "--programs", "60")
+        self.assertEqual(result.returncode, 0, result.stderr)
+        self.assertEqual(result.stdout.splitlines()[-1], "60 passed, 0 failed, 0 skipped")
+        logs = "".join(file.read_text() for file in self.out.glob("fuzz/*.log"))
+        self.assertIn("--device cuda --manners polite --seed 51 --programs 10\n", logs)
+
+    def test_random_programs_that_fail_stop_no_other(self):
+        result = self.run_gpu("fuzz", "--programs", "60", FAILING_SEED="--seed 26 ")
+        self.assertEqual(result.returncode, 1)
+        self.assertEqual(result.stdout.splitlines()[-1], "59 passed, 1 failed, 0 skipped")
+
     def test_one_model_leaves_the_rows_of_others(self):
         self.run_gpu("bench", "resnet152", "vit-b16")
         self.run_gpu("bench", "vit-b16", "--", "--dtype", "bfloat16")
@@ -221,7 +238,7 @@ class Gpu(unittest.TestCase):
         self.assertEqual((self.out / "sanitize/initcheck.status").read_text(), "1\n")
 
     def test_all_stages_end_in_a_summary(self):
-        result = self.run_gpu("all", "--limit", "60")
+        result = self.run_gpu("all", "--limit", "60", "--programs", "50")
         self.assertIn("2 passed, 0 failed, 0 skipped", result.stdout)
         self.assertIn("held:      Kernels give the bits of LibTorch and of the CPU", result.stdout)
         self.assertIn("compute-sanitizer did not run", result.stdout)

@@ -26,7 +26,7 @@ struct Request {
   Selection selection = {};
   /// The link by which kept values may go to host memory, where a budget is set; none: they may
   /// not. Seconds that wait for it count as overhead in seconds; a budget in FLOPs admits none. On
-  /// several devices nothing goes there.
+  /// several devices only values of the main one go there, where the budget is about it alone.
   std::optional<HostLink> host_link = std::nullopt;
   /// How long to search where no program finds the best plan and the bound leaves room for better
   /// ones: 1 is about a second for 5% and two for 20%, 0 does not search. Counted in moves, so that

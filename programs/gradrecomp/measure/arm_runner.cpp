@@ -1,5 +1,6 @@
 #include "measure/arm_runner.h"
 
+#include <c10/core/CachingDeviceAllocator.h>
 #include <fmt/format.h>
 
 #include <algorithm>
@@ -32,9 +33,15 @@ ArmRunner::ArmRunner(Workload& workload, std::int64_t num_rounds)
     run_deterministically([this] { stepper_.take_reference(); });
   }
   show_progress("arm plain: against itself");
-  for (std::int64_t i = 0; i < num_warm_up_steps(workload_.device()); ++i) plain_step();
+  plain_step();
+  warm_up(nullptr);
   measure_resident(nullptr, plain_);
   plain_seconds_.clear();
+}
+
+/// After a first step; without comparisons, which take longer than the step of a large model on a GPU.
+void ArmRunner::warm_up(Region* region) {
+  for (std::int64_t i = 1; i < num_warm_up_steps(workload_.device()); ++i) stepper_.step(region);
 }
 
 TrainingStep ArmRunner::counted_step(Region* region, ArmResult& result) {
@@ -66,9 +73,8 @@ ArmResult ArmRunner::run(const Arm& arm) {
   Region region(arm.options);
   show_progress(fmt::format("arm {}: profiling", arm.name));
   arm_step(region, result);
-  for (std::int64_t i = 0; i < num_warm_up_steps(workload_.device()); ++i) {
-    arm_step(region, result);
-  }
+  arm_step(region, result);
+  warm_up(&region);
   measure_resident(&region, result);
   measure(region, result);
   result.plan = region.plan();
@@ -81,12 +87,19 @@ ArmResult ArmRunner::run(const Arm& arm) {
   return result;
 }
 
-// A step of its own: it meets no free memory, and page faults cost it time.
+// A step of its own: it meets no free memory, and page faults or new segments cost it time.
 void ArmRunner::measure_resident(Region* region, ArmResult& result) {
-  if (!workload_.device().is_cpu()) return;
-  const ResidentMeter meter;
-  counted_step(region, result);
-  result.resident_peak_bytes = meter.peak_bytes();
+  const auto device = workload_.device();
+  if (device.is_cpu()) {
+    const ResidentMeter meter;
+    counted_step(region, result);
+    result.resident_peak_bytes = meter.peak_bytes();
+    return;
+  }
+  c10::getDeviceAllocator(device.type())->emptyCache();
+  const auto before = device_memory(device).reserved.current_bytes;
+  result.resident_peak_bytes = counted_step(region, result).memory.reserved.peak_bytes - before;
+  counted_step(nullptr, plain_);  // takes the memory again that plain steps need
 }
 
 void ArmRunner::measure(Region& region, ArmResult& result) {

@@ -21,7 +21,7 @@ struct ArmResult {
   std::int64_t measured_peak_bytes = 0;
   std::int64_t total_peak_bytes = 0;     ///< with what was live before the step
   std::int64_t reserved_peak_bytes = 0;  ///< held from the device, whatever tensors ask for
-  /// What a step on the CPU adds to what the process holds of the machine; none elsewhere.
+  /// What a step adds to what the process holds of the machine, or its allocator of the device.
   std::optional<std::int64_t> resident_peak_bytes = {};
   std::int64_t num_alloc_retries = 0;  ///< of the allocator, since the program began
   double step_seconds = 0;             ///< plain's median times the median ratio
@@ -51,6 +51,7 @@ class ArmRunner {
   [[nodiscard]] ArmResult plain() const;
 
  private:
+  void warm_up(Region* region);
   TrainingStep plain_step();
   TrainingStep arm_step(Region& region, ArmResult& result);
   TrainingStep counted_step(Region* region, ArmResult& result);

@@ -22,14 +22,16 @@ std::string head(const BenchSetting& setting, const ArmResult& plain) {
   return fmt::format(
       "{}\n{}\n"
       "Peaks are activation bytes of a step; total adds what is live before it; resident is what a "
-      "step adds\nto the pages that the process holds. Times are paired "
-      "ratios to plain:\nmedian (lowest..highest) over rounds of plain, arm, arm, plain ({} here); "
+      "step adds\nto {}. Times are paired ratios to plain:\nmedian (lowest..highest) over rounds "
+      "of plain, arm, arm, plain ({} here); "
       "A/A is plain to plain in the same rounds.\nProven: no plan has a lower peak at this "
       "overhead; "
       "proven +: none has less overhead, in what its budget counts, at this peak.\n"
       "Plain against plain, {} steps: {}.\n\n",
-      setting.description, setting_line(setting.workload), setting.num_rounds, plain.num_steps,
-      plain.bitwise_equal ? "equal" : kPlainDiffers);
+      setting.description, setting_line(setting.workload),
+      setting.workload.device == "cpu" ? "the pages that the process holds"
+                                       : "what LibTorch's allocator holds of the device",
+      setting.num_rounds, plain.num_steps, plain.bitwise_equal ? "equal" : kPlainDiffers);
 }
 
 ReportTable::Row row_of(const BenchSetting& setting, const ArmResult& result,

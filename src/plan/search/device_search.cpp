@@ -22,14 +22,14 @@
 //
 // A budget of overhead is given out in slices. Each goes to the device whose peak falls most by it,
 // and at last every device is planned once more with all that is left. No slice goes to a plan that
-// raises some device's peak above that of the plain step. A bound in bytes holds for each device:
-// those above it are planned anew, from where everything is kept or else from the fixed policy that
-// is nearest to the bound, until none is, or a few rounds have passed.
+// raises some device's peak above that of the plain step, or next to nothing. A bound in bytes
+// holds for each device: those above it are planned anew, from where everything is kept or else
+// from the fixed policy that is nearest to the bound, until none is, or a few rounds have passed.
 //
 // Plans made so replay nothing twice, as the sweeps of one device's plan would not outlast the next
 // one's. But often one device is all that the budget is about: the others hold next to nothing, or
 // are below the bound. Then that one is planned as if it were alone, and the others keep what they
-// save.
+// save. They may then hold more than in the plain step, as long as that is next to nothing, too.
 
 namespace gradrecomp::plan {
 namespace {
@@ -37,7 +37,6 @@ namespace {
 constexpr int kNumSlices = 3;
 constexpr int kNumRounds = 2;
 constexpr Index kMaxEvery = 32;
-constexpr std::int64_t kLeastShare = 256;  // of all devices' peaks, below which one does not matter
 
 /// What to keep and what that does.
 struct State {
@@ -82,7 +81,10 @@ class DeviceSearch {
     best_ = measured({decided(keep_all(graph))});
     most_bytes_ = measured({keep_all(graph)}).peak_bytes;
     for (std::size_t d = 0; d < most_bytes_.size(); ++d) {
-      most_bytes_[d] = std::max(most_bytes_[d], best_.peak_bytes[d]);  // as a selection may ask
+      // A selection may ask for more than the plain step has, and a few bytes matter nowhere: what
+      // replays attention on a card makes its random seeds on the host again.
+      most_bytes_[d] =
+          std::max({most_bytes_[d], best_.peak_bytes[d], negligible_bytes(best_.all_bytes())});
     }
   }
 
@@ -91,7 +93,7 @@ class DeviceSearch {
     if (only < 0) return choose();
     const auto verdicts = decided_around(best_, only);
     State alone = measured(make_(graphs_[only], request_, verdicts, Replays::many));
-    if (is_met(alone)) return {std::move(alone.made), true};
+    if (is_met(alone)) return {std::move(alone.made), true, only == 0};
     DeviceChoice choice = choose();
     const bool is_best = request_.max_peak_bytes && !choice.feasible && is_nearer(alone, best_);
     return is_best ? DeviceChoice{std::move(alone.made), false} : choice;
@@ -109,7 +111,8 @@ class DeviceSearch {
 
   /// The device that the budget is about; -1 if it is about several.
   [[nodiscard]] Index only_one_that_matters() const {
-    const std::int64_t bound = request_.max_peak_bytes.value_or(best_.all_bytes() / kLeastShare);
+    const std::int64_t bound =
+        request_.max_peak_bytes.value_or(negligible_bytes(best_.all_bytes()));
     Index only = -1;
     for (Index d = 0; d < num(); ++d) {
       if (best_.peak_bytes[d] <= bound) continue;

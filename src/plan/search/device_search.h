@@ -1,5 +1,6 @@
 #pragma once
 
+#include <cstdint>
 #include <functional>
 #include <vector>
 
@@ -15,10 +16,14 @@ namespace gradrecomp::plan {
 using DeviceMaker =
     std::function<FixedPlan(const Graph&, const Request&, const std::vector<Verdict>&, Replays)>;
 
+/// Of peaks that are `all_bytes` together, up to which one does not matter.
+constexpr std::int64_t negligible_bytes(std::int64_t all_bytes) { return all_bytes / 256; }
+
 /// What to keep, and whether it meets the budget on every device.
 struct DeviceChoice {
   FixedPlan made = {};
   bool feasible = true;
+  bool main_alone = false;  ///< the budget is about the main device, which was planned by itself
 };
 
 /// Finds the best plan for the budget of `request` on a graph of several devices. See Note [

@@ -175,6 +175,19 @@ Plan solve(const Graph& graph, const Request& request, const std::vector<Verdict
   return planner.described(planner.choose());
 }
 
+bool may_offload(const Request& request) { return request.host_link && has_budget(request); }
+
+/// Whether the devices other than the main one are below the bound or, without one, hold next to
+/// nothing or no more than in the plain step.
+bool is_low_elsewhere(const Plan& plan, const Request& request) {
+  std::int64_t all_bytes = 0;
+  for (const DevicePeak& peak : plan.devices) all_bytes += peak.predicted_plain_peak_bytes;
+  return std::all_of(plan.devices.begin() + 1, plan.devices.end(), [&](const DevicePeak& peak) {
+    const auto most = std::max(peak.predicted_plain_peak_bytes, negligible_bytes(all_bytes));
+    return peak.predicted_peak_bytes <= request.max_peak_bytes.value_or(most);
+  });
+}
+
 /// The same for a graph of several devices. Described is what becomes of the main one.
 Plan solve_on_devices(const Graph& graph, const Request& request,
                       const std::vector<Verdict>& verdicts) {
@@ -194,7 +207,10 @@ Plan solve_on_devices(const Graph& graph, const Request& request,
   Planner planner(main, request, verdicts);
   Plan plan = planner.described({planner.evaluated(std::move(chosen.made)), chosen.feasible});
   plan.devices = device_peaks(graph, plan);
-  return plan;
+  if (!chosen.main_alone || !may_offload(request)) return plan;
+  Plan with = with_offloads(main, request, plan, solve);
+  with.devices = device_peaks(graph, with);
+  return is_low_elsewhere(with, request) ? with : plan;
 }
 
 /// Verdicts under which a plan for the main device keeps what is on others.
@@ -225,8 +241,7 @@ Plan make_plan(const Graph& graph, const Request& request) {
   const auto verdicts = select(graph, request.selection);
   Plan plan = several_devices ? solve_on_devices(graph, request, verdicts)
                               : solve(graph, request, verdicts);
-  if (request.host_link && has_budget(request) && !several_devices)
-    plan = with_offloads(graph, request, plan, solve);
+  if (may_offload(request) && !several_devices) plan = with_offloads(graph, request, plan, solve);
   plan.planning_seconds = timer.seconds();
   return plan;
 }

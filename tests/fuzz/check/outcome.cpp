@@ -104,14 +104,7 @@ class Run {
   std::vector<Tensor> gradients_;
 };
 
-std::int64_t live_bytes() {
-  finish_work();
-  return memory_counter(device()).current_bytes;
-}
-
-std::string state_of_default_generator() {
-  return bytes_of(at::globalContext().defaultGenerator(c10::kCPU).get_state());
-}
+std::string state_of_default_generator() { return bytes_of(default_generator().get_state()); }
 
 template <typename Steps>
 Outcome guarded(const Program& program, Steps steps) {

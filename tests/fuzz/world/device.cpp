@@ -1,20 +1,36 @@
 #include "fuzz/world/device.h"
 
+#include <ATen/CPUGeneratorImpl.h>
+#include <ATen/Context.h>
 #include <c10/core/Event.h>
 #include <c10/core/StreamGuard.h>
 #include <c10/core/impl/VirtualGuardImpl.h>
 
 #include <array>
+#include <cstdlib>
 #include <exception>
 
 #include "fuzz/world/dice.h"
+#include "gradrecomp/memory_meter.h"
 #include "support/host_device/install.h"
 #include "support/host_device/modes.h"
 
 namespace gradrecomp::fuzzing {
 namespace {
 
-bool is_host_device = false;
+Place place = Place::cpu;
+
+// CUDA's libraries keep workspaces of whole MiB. Tensors of programs are smaller.
+constexpr std::int64_t kLeastWorkspaceBytes = std::int64_t{1} << 20;
+
+// Two runs of a program are to give the same bits. Also fills what is allocated and not written.
+void ask_cuda_for_determinism() {
+  setenv("CUBLAS_WORKSPACE_CONFIG", ":4096:8", /*replace=*/0);  // before CUDA starts
+  auto& context = at::globalContext();
+  context.setDeterministicAlgorithms(true, /*warn_only=*/true);
+  context.setDeterministicCuDNN(true);
+  context.setBenchmarkCuDNN(false);
+}
 
 /// Lets `second` wait for what `first` has been given so far.
 void order(const c10::Stream& first, const c10::Stream& second) {
@@ -37,12 +53,29 @@ void record(const torch::Tensor& tensor, const c10::Stream& stream) {
 }  // namespace
 
 torch::Device device() {
-  return is_host_device ? test::installed_host_device() : torch::Device(torch::kCPU);
+  if (place == Place::cuda) return {torch::kCUDA, 0};
+  return place == Place::host ? test::installed_host_device() : torch::Device(torch::kCPU);
 }
 
-void live_on_host_device() {
-  test::installed_host_device();
-  is_host_device = true;
+void live_on(Place where) {
+  if (where == Place::host) test::installed_host_device();
+  if (where == Place::cuda) ask_cuda_for_determinism();
+  place = where;
+}
+
+torch::DeviceType autocast_type() { return place == Place::cuda ? torch::kCUDA : torch::kCPU; }
+
+torch::Generator new_generator(std::uint64_t seed) {
+  if (place != Place::cuda) return at::detail::createCPUGenerator(seed);
+  auto generator =
+      at::globalContext().getAcceleratorHooksInterface(device().type()).getNewGenerator(0);
+  generator.set_current_seed(seed);
+  return generator;
+}
+
+const torch::Generator& default_generator() {
+  return at::globalContext().defaultGenerator(place == Place::cuda ? device()
+                                                                   : torch::Device(torch::kCPU));
 }
 
 struct DeviceSchedule::Scopes {
@@ -54,7 +87,7 @@ struct DeviceSchedule::Scopes {
 
 DeviceSchedule::DeviceSchedule(std::uint64_t seed) {
   Dice dice(seed);
-  if (is_host_device) scopes_ = std::make_unique<Scopes>(dice.chance(0.25) ? 0 : dice.next());
+  if (place == Place::host) scopes_ = std::make_unique<Scopes>(dice.chance(0.25) ? 0 : dice.next());
 }
 
 DeviceSchedule::~DeviceSchedule() { finish_work(); }
@@ -65,8 +98,8 @@ struct SideStream::Streams {
 };
 
 SideStream::SideStream(std::int64_t which) {
-  if (!is_host_device) return;
-  const c10::impl::VirtualGuardImpl devices(c10::kPrivateUse1);
+  if (place == Place::cpu) return;
+  const c10::impl::VirtualGuardImpl devices(device().type());
   static const std::array sides = {devices.getStreamFromGlobalPool(device()),
                                    devices.getStreamFromGlobalPool(device())};
   const c10::Stream present = devices.getStream(device());
@@ -87,17 +120,38 @@ void SideStream::gives(const torch::Tensor& tensor) const {
 }
 
 void finish_work() noexcept {
-  if (!is_host_device) return;
+  if (place == Place::cpu) return;
   try {
     wait_for_autograd();
-    c10::impl::VirtualGuardImpl(c10::kPrivateUse1).synchronizeDevice(device().index());
+    c10::impl::VirtualGuardImpl(device().type()).synchronizeDevice(device().index());
   } catch (const std::exception& /*error*/) {
     return;
   }
 }
 
+bool device_works() noexcept {
+  try {
+    return torch::ones({1}, device()).item<float>() == 1;
+  } catch (const std::exception& /*error*/) {
+    return false;
+  }
+}
+
+std::int64_t live_bytes() {
+  finish_work();
+  // A card's allocator takes back what was recorded on other streams when it is next asked for
+  // memory.
+  if (place == Place::cuda) torch::empty({1}, device());
+  const auto bytes = memory_counter(device()).current_bytes;
+  return place == Place::cuda ? bytes % kLeastWorkspaceBytes : bytes;
+}
+
+bool may_hold_workspaces(std::int64_t bytes) {
+  return place == Place::cuda && bytes >= kLeastWorkspaceBytes;
+}
+
 void fill_fresh_device_memory(std::uint8_t byte) {
-  if (is_host_device) test::poison_host_device_with(byte);
+  if (place == Place::host) test::poison_host_device_with(byte);
 }
 
 }  // namespace gradrecomp::fuzzing

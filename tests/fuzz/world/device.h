@@ -7,19 +7,33 @@
 
 namespace gradrecomp::fuzzing {
 
-/// Where the tensors of programs live: on the CPU, or on the device of host memory.
+enum class Place : std::uint8_t {
+  cpu,
+  host,  ///< a device of host memory that does its work late, or at random moments
+  cuda,  ///< the first CUDA card
+};
+
+/// Where the tensors of programs live.
 torch::Device device();
 
-/// From now on on the device of host memory, for the rest of the process. To be called before the
-/// first backward pass.
-void live_on_host_device();
+/// From now on there, for the rest of the process. To be called before the first backward pass. A
+/// card is asked for deterministic algorithms, and LibTorch then fills what is allocated and not
+/// written.
+void live_on(Place place);
+
+/// Whose mixed precision operators of the device take.
+torch::DeviceType autocast_type();
+
+/// A generator that operators of the device draw from.
+torch::Generator new_generator(std::uint64_t seed);
+const torch::Generator& default_generator();
 
 inline torch::TensorOptions on_device(torch::ScalarType dtype) {
   return torch::TensorOptions(dtype).device(device());
 }
 
 /// Lets the device do its work in its scope at moments that a seed chooses, or as late as it can.
-/// On the CPU, which does all at once, it changes nothing.
+/// The CPU does all at once and a card what it likes, so there it changes nothing.
 class DeviceSchedule {
  public:
   explicit DeviceSchedule(std::uint64_t seed);
@@ -54,6 +68,15 @@ class SideStream {
 /// Waits for all that the device has been given, and until autograd's thread has freed what it does
 /// not need any more. Leaves out what that work throws.
 void finish_work() noexcept;
+
+/// Whether it still does what it is given: after an error in a kernel a card does nothing more for
+/// the process.
+bool device_works() noexcept;
+
+/// Bytes of the device's tensors. A card's libraries keep workspaces there, which do not count.
+std::int64_t live_bytes();
+/// Whether so many bytes may be such workspaces, as tensors of programs are smaller.
+bool may_hold_workspaces(std::int64_t bytes);
 
 /// What memory of the device is filled with when it is allocated.
 void fill_fresh_device_memory(std::uint8_t byte);

@@ -1,7 +1,5 @@
 #include "fuzz/world/world.h"
 
-#include <ATen/CPUGeneratorImpl.h>
-
 #include <algorithm>
 #include <utility>
 
@@ -26,9 +24,7 @@ Sizes random_sizes(Dice& dice) {
 }  // namespace
 
 World::World(std::uint64_t seed, const Variant& variant)
-    : generator(at::detail::createCPUGenerator(seed + 1)),
-      dice_(seed),
-      numbers_(~seed ^ (variant.data << 32)) {
+    : generator(new_generator(seed + 1)), dice_(seed), numbers_(~seed ^ (variant.data << 32)) {
   Dice dice_of_sizes(seed + variant.sizes);
   sizes = random_sizes(dice_of_sizes);
   const auto [n, c, l, h, w, f, v, heads] = sizes;

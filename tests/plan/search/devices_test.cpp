@@ -90,6 +90,15 @@ void expect_predicted_on_each(const Graph& graph, const Plan& plan) {
   }
 }
 
+/// Offloads take values of the main device alone, and of no other one more than next to nothing.
+void expect_offloads_of_the_main_one(const Graph& graph, const Plan& plan) {
+  for (const Offload& offload : plan.offloads) EXPECT_EQ(graph.values[offload.value].device, 0);
+  for (std::size_t d = 1; d < plan.devices.size(); ++d) {
+    EXPECT_LE(plan.devices[d].predicted_peak_bytes, plan.predicted_plain_peak_bytes / 256);
+  }
+  EXPECT_EQ(plan.devices, predict(graph, plan).devices);
+}
+
 bool holds_on_each(const Plan& plan, std::int64_t max_peak_bytes) {
   return std::ranges::all_of(plan.devices, [=](const DevicePeak& peak) {
     return peak.predicted_peak_bytes <= max_peak_bytes;
@@ -449,6 +458,65 @@ TEST(Devices, WhatIsNextToNothingElsewhereDoesNotChangeThePlan) {
   EXPECT_EQ(plan.keep, alone.keep);
   EXPECT_EQ(plan.sweeps, alone.sweeps);
   EXPECT_EQ(plan.proven_peak_bytes, alone.proven_peak_bytes);
+}
+
+/// Attention on a card, whose seeds are on the host, with dearer ops between. The peak is in the
+/// large ones behind, so that the last attention, which is cheap, is replayed while all seeds live.
+Graph with_seeds_on_the_host(int num_ops) {
+  testing::StepBuilder step;
+  Index x = step.external();
+  std::vector<Index> seeds;
+  for (int i = 0; i < num_ops; ++i) {
+    const double seconds = i + 1 == num_ops ? 0.001 : 0.2;
+    const auto made = step.run({.reads = {x}, .fresh_bytes = {1 << 20, 8}, .seconds = seconds});
+    for (const Index v : made) step.save(v);
+    seeds.push_back(made[1]);
+    x = step.run({.reads = {made[0]}, .fresh_bytes = {4 << 20}}).front();
+    step.save(x);
+  }
+  for (int i = 0; i < 2; ++i) {
+    x = step.run({.reads = {x}, .fresh_bytes = {32 << 20}}).front();
+    step.save(x);
+  }
+  Graph graph = step.finish();
+  graph.devices = {"cuda:0", "cpu"};
+  for (const Index seed : seeds) graph.values[seed].device = 1;
+  for (Op& op : graph.ops) {
+    op.further_transient_bytes = {op.outputs.size() > 1 ? 8 : 0};
+    op.transient_bytes -= op.further_transient_bytes[0];
+  }
+  return graph;
+}
+
+// What is replayed twice makes its seed once more, while others live.
+TEST(Devices, SeedsOnTheHostDoNotStandInTheWayOfNestedPlans) {
+  const Graph graph = with_seeds_on_the_host(16);
+  bool any_nested = false;
+  bool any_higher = false;
+  for (const double budget : {0.05, 0.2, 0.5, 1.0}) {
+    SCOPED_TRACE(budget);
+    const Plan plan = make_plan(graph, {.max_overhead = budget});
+    const Plan alone = make_plan(on_device(graph, 0), {.max_overhead = budget});
+    EXPECT_EQ(plan.predicted_peak_bytes, alone.predicted_peak_bytes);
+    expect_predicted_on_each(graph, plan);
+    any_nested |= !plan.sweeps.empty();
+    any_higher |= plan.devices[1].predicted_peak_bytes > plan.devices[1].predicted_plain_peak_bytes;
+  }
+  EXPECT_TRUE(any_nested);
+  EXPECT_TRUE(any_higher);
+}
+
+TEST(Devices, OneThatTheBudgetIsAboutAloneMayOffload) {
+  const Graph graph = with_seeds_on_the_host(16);
+  const HostLink link{
+      .store_bytes_per_second = 1 << 20, .fetch_bytes_per_second = 1 << 20, .overlaps = true};
+  const Request request{.max_overhead = 0.05, .host_link = link};
+  const Plan plan = make_plan(graph, request);
+  EXPECT_FALSE(plan.offloads.empty());
+  EXPECT_LT(plan.predicted_peak_bytes,
+            make_plan(graph, {.max_overhead = 0.05}).predicted_peak_bytes);
+  expect_offloads_of_the_main_one(graph, plan);
+  EXPECT_TRUE(make_plan(two_halves(50, 40), request).offloads.empty());
 }
 
 TEST(Devices, SelectionsHoldOnEach) {
