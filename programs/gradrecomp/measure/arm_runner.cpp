@@ -39,7 +39,8 @@ ArmRunner::ArmRunner(Workload& workload, std::int64_t num_rounds)
   plain_seconds_.clear();
 }
 
-/// After a first step; without comparisons, which take longer than the step of a large model on a GPU.
+/// After a first step; without comparisons, which take longer than the step of a large model on a
+/// GPU.
 void ArmRunner::warm_up(Region* region) {
   for (std::int64_t i = 1; i < num_warm_up_steps(workload_.device()); ++i) stepper_.step(region);
 }

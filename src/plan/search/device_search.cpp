@@ -96,7 +96,7 @@ class DeviceSearch {
     if (is_met(alone)) return {std::move(alone.made), true, only == 0};
     DeviceChoice choice = choose();
     const bool is_best = request_.max_peak_bytes && !choice.feasible && is_nearer(alone, best_);
-    return is_best ? DeviceChoice{std::move(alone.made), false} : choice;
+    return is_best ? DeviceChoice{std::move(alone.made), false, only == 0} : choice;
   }
 
  private:
