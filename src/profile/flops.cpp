@@ -26,7 +26,7 @@ double numel(c10::IntArrayRef sizes) { return static_cast<double>(c10::multiply_
 double result_numel(const Op& op, const Tape& tape) {
   if (op.results.empty() || op.reads.empty()) return 0;
   const auto bytes = tape.values()[op.results.front().value].bytes;
-  return static_cast<double>(bytes) / c10::elementSize(op.reads.front().geometry.scalar_type());
+  return static_cast<double>(bytes) / c10::elementSize(op.reads.front().geometry->scalar_type());
 }
 
 // Each operand's gradient is one product of the same size as the forward one.
@@ -38,8 +38,9 @@ template <int kLeft, int kRight>
 Flops matrix_product(const Op& op, const Tape& /*tape*/) {
   const Read* left = find_read(op, kLeft);
   const Read* right = find_read(op, kRight);
-  if (!left || !right || left->geometry.sizes().empty()) return {};
-  return product(2 * numel(left->geometry.sizes()) * right->geometry.sizes().back(), *left, *right);
+  if (!left || !right || left->geometry->sizes().empty()) return {};
+  return product(2 * numel(left->geometry->sizes()) * right->geometry->sizes().back(), *left,
+                 *right);
 }
 
 // weight [out, in], unlike the other products' right operand.
@@ -47,7 +48,7 @@ Flops linear(const Op& op, const Tape& /*tape*/) {
   const Read* input = find_read(op, 0);
   const Read* weight = find_read(op, 1);
   if (!input || !weight) return {};
-  return product(2 * numel(input->geometry.sizes()) * weight->geometry.sizes().front(), *input,
+  return product(2 * numel(input->geometry->sizes()) * weight->geometry->sizes().front(), *input,
                  *weight);
 }
 
@@ -59,8 +60,8 @@ Flops convolution(const Op& op, const Tape& tape) {
   constexpr std::size_t kTransposed = 6;
   const bool transposed = op.arguments.size() > kTransposed && op.arguments[kTransposed].isBool() &&
                           op.arguments[kTransposed].toBool();
-  const double places = transposed ? numel(input->geometry.sizes()) : result_numel(op, tape);
-  return product(2 * places * numel(weight->geometry.sizes().slice(1)), *input, *weight);
+  const double places = transposed ? numel(input->geometry->sizes()) : result_numel(op, tape);
+  return product(2 * places * numel(weight->geometry->sizes().slice(1)), *input, *weight);
 }
 
 // query [.., S, E], key [.., T, E], value [.., T, V]: scores and weighted sum. Backward makes the
@@ -70,11 +71,11 @@ Flops attention(const Op& op, const Tape& /*tape*/) {
   const Read* key = find_read(op, 1);
   const Read* value = find_read(op, 2);
   if (!query || !key || !value) return {};
-  const auto queries = query->geometry.sizes();
+  const auto queries = query->geometry->sizes();
   const double pairs = numel(queries.slice(0, queries.size() - 1)) *
-                       key->geometry.sizes()[key->geometry.sizes().size() - 2];
+                       key->geometry->sizes()[key->geometry->sizes().size() - 2];
   const double scores = 2 * pairs * queries.back();
-  const double sum = 2 * pairs * value->geometry.sizes().back();
+  const double sum = 2 * pairs * value->geometry->sizes().back();
   const bool needs_grad = query->requires_grad || key->requires_grad || value->requires_grad;
   return {scores + sum, needs_grad ? 3 * scores + 2 * sum : 0};
 }
@@ -82,13 +83,13 @@ Flops attention(const Op& op, const Tape& /*tape*/) {
 // input [T, N, I] meets every weight matrix once per time step.
 Flops rnn_layer(const Op& op, const Tape& /*tape*/) {
   const Read* input = find_read(op, 0);
-  if (!input || input->geometry.sizes().size() != 3) return {};
-  const double steps = numel(input->geometry.sizes().slice(0, 2));
+  if (!input || input->geometry->sizes().size() != 3) return {};
+  const double steps = numel(input->geometry->sizes().slice(0, 2));
   Flops flops;
   for (const Read& read : op.reads) {
-    if (read.argument == 0 || read.geometry.sizes().size() != 2) continue;
-    flops.forward += 2 * steps * numel(read.geometry.sizes());
-    flops.backward += 4 * steps * numel(read.geometry.sizes()) * read.requires_grad;
+    if (read.argument == 0 || read.geometry->sizes().size() != 2) continue;
+    flops.forward += 2 * steps * numel(read.geometry->sizes());
+    flops.backward += 4 * steps * numel(read.geometry->sizes()) * read.requires_grad;
   }
   return flops;
 }
@@ -127,7 +128,7 @@ Flops flops_of(const Op& op, const Tape& tape) {
 double bytes_moved_by(const Op& op, const Tape& tape) {
   double bytes = 0;
   for (const Read& read : op.reads) {
-    bytes += numel(read.geometry.sizes()) * c10::elementSize(read.geometry.scalar_type());
+    bytes += numel(read.geometry->sizes()) * c10::elementSize(read.geometry->scalar_type());
   }
   for (const tape::Result& result : op.results) {
     bytes += static_cast<double>(tape.values()[result.value].bytes);

@@ -3,6 +3,7 @@
 #include <ATen/core/dispatch/Dispatcher.h>
 #include <ATen/core/ivalue.h>
 #include <c10/core/Stream.h>
+#include <c10/util/SmallVector.h>
 
 #include <cstdint>
 #include <memory>
@@ -22,24 +23,24 @@ using OpId = std::int32_t;     ///< position on the tape; -1: none
 
 /// One tensor argument of a recorded operator: which value it read, and through what geometry.
 struct Read {
+  const Geometry* geometry = nullptr;  ///< of those that the tape keeps
   ValueId value = -1;
-  std::int16_t argument = 0;  ///< -1: none, only a substitute reads it
   std::int32_t element = -1;  ///< position in a tensor list; -1: the argument is one tensor
+  std::int16_t argument = 0;  ///< -1: none, only a substitute reads it
   bool written = false;       ///< the operator wrote it in place
   bool requires_grad = false;
   bool has_gradient = false;  ///< a leaf that backward adds to, instead of giving it one
   bool scratch = false;       ///< written behind the schema's back: replay hands it a clone
   bool blind = false;         ///< its content is unknown, so no replay can read it
-  Geometry geometry;
 };
 
 /// One value a recorded operator made.
 struct Result {
   ValueId value = -1;
-  std::int16_t output = -1;  ///< position among the returns; -1: written in place, see `read`
   std::int32_t element = -1;
-  bool packed = false;     ///< it is the packed form of that output
-  std::int32_t read = -1;  ///< position in Op::reads of the written argument
+  std::int32_t read = -1;    ///< position in Op::reads of the written argument
+  std::int16_t output = -1;  ///< position among the returns; -1: written in place, see `read`
+  bool packed = false;       ///< it is the packed form of that output
 };
 
 /// One recorded operator call, enough to run it again. Holds no tensor that has a grad_fn.
@@ -51,7 +52,7 @@ struct Op {
   std::shared_ptr<const DispatchState> dispatch_state = {};  ///< of the recording thread
   std::vector<c10::IValue> arguments;                        ///< tensors taken out
   std::vector<Read> reads;
-  std::vector<Result> results;
+  c10::SmallVector<Result, 1> results;
   std::unique_ptr<const RngState> rng;            ///< before the call; null if nothing was drawn
   std::optional<c10::Stream> stream;              ///< on devices that have streams
   std::shared_ptr<const Substitute> substitute;   ///< of a part of a call; null for whole calls

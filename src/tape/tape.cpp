@@ -33,7 +33,7 @@ bool Tape::abandoned(ValueId id) const {
 
 c10::Storage Tape::live_storage(ValueId id) const {
   const Value& value = values_[id];
-  if (value.hold == Hold::fetched) value.host->arrive();
+  if (value.hold == Hold::fetched) value.host()->arrive();
   if (value.storage) return value.storage;
   if (value.overwritten_by >= 0 || value.stale) return {};
   auto storage = value.owner.lock();
@@ -89,7 +89,7 @@ void Tape::let_go(ValueId id) {
   const OwnWork own_work;
   Value& value = values_[id];
   value.hold = Hold::none;
-  value.host.reset();  // before the storage, of which it may still be copying
+  if (value.rare) value.rare->host.reset();  // before the storage, of which it may still be copying
   value.storage = c10::Storage();
 }
 
@@ -126,12 +126,12 @@ void Tape::lose(ValueId id) {
 
 void Tape::bring_back(ValueId id) {
   const OwnWork own_work;
-  hold(id, Hold::fetched, values_[id].host->bring_back());
+  hold(id, Hold::fetched, values_[id].host()->bring_back());
 }
 
 void Tape::forget_copy(ValueId id) {
   if (values_[id].hold != Hold::fetched) return let_go(id);
-  values_[id].host->give_up();
+  values_[id].host()->give_up();
   hold(id, Hold::offloaded, c10::Storage());
 }
 
@@ -224,7 +224,7 @@ void Tape::print_what_replays_read() {
       const Value& value = values_[read.value];
       const bool ours = value.snapshot || may_vanish(read.value);
       if (value.has_print || ours || abandoned(read.value)) continue;
-      print(read.value, read.geometry, guard_);
+      print(read.value, *read.geometry, guard_);
     }
   }
 }

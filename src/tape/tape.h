@@ -13,6 +13,7 @@
 
 #include "gradrecomp/guard.h"
 #include "gradrecomp/plan/plan.h"
+#include "tape/geometries.h"
 #include "tape/host_memory/offload_plan.h"
 #include "tape/value.h"
 
@@ -106,6 +107,9 @@ class Tape : public std::enable_shared_from_this<Tape> {
   /// makes plain training read it there.
   [[nodiscard]] bool may_vanish(ValueId value) const;
 
+  /// That of `tensor`, kept with the tape.
+  const Geometry* geometry_of(const at::Tensor& tensor) { return geometries_.of(tensor); }
+
   // --- what it contains ---
 
   [[nodiscard]] Contents& contents() { return *contents_; }
@@ -173,6 +177,7 @@ class Tape : public std::enable_shared_from_this<Tape> {
 
   std::deque<Value> values_;
   std::deque<Op> ops_;
+  Geometries geometries_;
   ska::flat_hash_map<const c10::StorageImpl*, ValueId> by_storage_;
   /// Made by replays while the region runs; keeps their addresses from being used again.
   std::vector<c10::weak_intrusive_ptr<c10::StorageImpl>> known_copies_;

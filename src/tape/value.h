@@ -25,46 +25,67 @@ enum class Hold : std::uint8_t {
   fetched,    ///< back from there, held until nothing wants it
 };
 
-/// A storage at one content version.
+/// What few values need, so that the others are smaller.
+struct RareParts {
+  std::shared_ptr<HostCopy> host = {};  ///< of an offloaded value, as long as the tape holds it
+  /// Those of aliases that autograd does not take for views (aten::_unsafe_view): they count by
+  /// themselves.
+  std::vector<c10::VariableVersion> alias_counters = {};
+  std::uint32_t retired_version = 0;  ///< of counters that only the tape still has
+
+  [[nodiscard]] std::uint32_t aliases_version() const {
+    std::uint32_t version = retired_version;
+    for (const auto& counter : alias_counters) version += counter.current_version();
+    return version;
+  }
+};
+
+/// A storage at one content version. Small, as a step has thousands, of which five fit into a node
+/// of the tape's deque.
 struct Value {
   /// The storage, whether the tape holds it or not. Also keeps its address from being used again.
   c10::weak_intrusive_ptr<c10::StorageImpl> owner{c10::intrusive_ptr<c10::StorageImpl>()};
-  c10::Storage storage;            ///< the tape's own hold; empty if `hold` is none or offloaded
-  std::shared_ptr<HostCopy> host;  ///< of an offloaded value, as long as the tape holds it
+  c10::Storage storage;    ///< the tape's own hold; empty if `hold` is none or offloaded
+  c10::Storage temporary;  ///< made in the current replay sweep
   c10::VariableVersion version_counter;
-  /// Those of aliases that autograd does not take for views (aten::_unsafe_view): they count by
-  /// themselves.
-  std::vector<c10::VariableVersion> alias_counters;
-  std::uint32_t retired_version = 0;  ///< of counters that only the tape still has
+  std::unique_ptr<RareParts> rare;  ///< null: it needs none of them
+  std::int64_t bytes = 0;
   std::uint32_t sealed_version = 0;
   std::uint32_t seen_version = 0;  ///< when the recorder last looked
   std::uint32_t copy_version = 0;  ///< when the tape got a copy of it, by a replay or from the host
-  std::int32_t num_due_bumps = 0;  ///< of `seen_version`, by writes that have been recorded
-  std::int64_t bytes = 0;
-  OpId producer = -1;           ///< -1: external
-  ValueId overwrites = -1;      ///< the value whose memory it took over
-  ValueId overwritten_by = -1;  ///< the next content of its storage, maybe in other memory
+  OpId producer = -1;              ///< -1: external
+  ValueId overwrites = -1;         ///< the value whose memory it took over
+  ValueId overwritten_by = -1;     ///< the next content of its storage, maybe in other memory
   std::int32_t num_handles = 0;
   std::int32_t num_wanted = 0;  ///< handles, and wanted ops that read it
   std::int32_t num_reads = 0;   ///< by recorded ops
   std::int32_t num_uses = 0;    ///< reads left in the current replay sweep
   std::int32_t sweep = 0;       ///< last replay sweep that visited it
-  c10::Storage temporary;       ///< made in the current replay sweep
+  /// Of `seen_version`, by writes that have been recorded. Too few of them only make a write seem
+  /// unseen.
+  std::uint16_t num_due_bumps = 0;
   Hold hold = Hold::none;
-  bool external = false;
-  bool uninitialized = false;  ///< made by an empty-like op and not written yet
-  bool must_keep = false;      ///< is a source, or would be if the program let go of it
-  bool lost = false;           ///< cannot be made again and is not held
-  bool borrowed = false;       ///< lent to LibTorch, or by an operator that keeps hold of it
-  bool has_print = false;      ///< what it contains is known, see Contents
-  bool stale = false;          ///< what the program holds is no longer this content
-  bool snapshot = false;       ///< cloned when overwritten, because its content is a source
+  bool external : 1 = false;
+  bool uninitialized : 1 = false;  ///< made by an empty-like op and not written yet
+  bool must_keep : 1 = false;      ///< is a source, or would be if the program let go of it
+  bool lost : 1 = false;           ///< cannot be made again and is not held
+  bool borrowed : 1 = false;       ///< lent to LibTorch, or by an operator that keeps hold of it
+  bool has_print : 1 = false;      ///< what it contains is known, see Contents
+  bool stale : 1 = false;          ///< what the program holds is no longer this content
+  bool snapshot : 1 = false;       ///< cloned when overwritten, because its content is a source
 
   /// Grows with each write in place, through whichever tensor.
   [[nodiscard]] std::uint32_t version() const {
-    std::uint32_t version = retired_version + version_counter.current_version();
-    for (const auto& counter : alias_counters) version += counter.current_version();
-    return version;
+    const std::uint32_t version = version_counter.current_version();
+    return rare ? version + rare->aliases_version() : version;
+  }
+
+  /// Its copy in host memory; null: none.
+  [[nodiscard]] HostCopy* host() const { return rare ? rare->host.get() : nullptr; }
+
+  RareParts& with_rare() {
+    if (!rare) rare = std::make_unique<RareParts>();
+    return *rare;
   }
 
   /// Whether `other` is the storage that it is a content of.

@@ -1,6 +1,7 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <functional>
 #include <memory>
 #include <optional>
 #include <string>
@@ -47,7 +48,7 @@ void add_arguments(CLI::App& command, BenchOptions& options) {
       .add_option("--memory-cap", o.cap_bytes,
                   "Leave tensors only so many bytes of the GPU: 10GiB, ...")
       ->transform(byte_size());
-  add_file_argument(command, o.json, "File to write one object an arm to");
+  add_file_argument(command, o.json, "File to write one object an arm to, as they come");
   auto* brief = command.add_flag("--brief", o.brief, "No table of stages");
   command.add_flag("--full", o.full, "A table of stages for every arm")->excludes(brief);
 }
@@ -60,7 +61,20 @@ void print_reports(const BenchOptions& options, const std::vector<ArmResult>& re
   }
 }
 
-std::vector<ArmResult> run_arms(Workload& workload, const BenchOptions& options) {
+/// `arms` behind plain. Seconds are from paired ratios, so that arms compare although they ran at
+/// different times.
+std::vector<ArmResult> behind_plain(const ArmRunner& runner, const std::vector<ArmResult>& arms) {
+  std::vector<ArmResult> results{runner.plain()};
+  results.insert(results.end(), arms.begin(), arms.end());
+  for (ArmResult& result : results) {
+    result.step_seconds = results.front().step_seconds * result.time_ratio.median;
+  }
+  return results;
+}
+
+/// Hands the results so far to `note` after each arm.
+std::vector<ArmResult> run_arms(Workload& workload, const BenchOptions& options,
+                                const std::function<void(const std::vector<ArmResult>&)>& note) {
   ArmRunner runner(workload, options.num_rounds);
   auto compared = options.compared;
   for (Arm& arm : compared) {
@@ -68,16 +82,12 @@ std::vector<ArmResult> run_arms(Workload& workload, const BenchOptions& options)
     arm.options.substitutes = options.budget.substitutes;
     arm.options.offload = options.budget.offload;
   }
-  std::vector<ArmResult> results(1);
+  std::vector<ArmResult> arms;
   for (const Arm& arm : arms_to_run(compared, main_arm(options.budget))) {
-    results.push_back(runner.run(arm));
+    arms.push_back(runner.run(arm));
+    note(behind_plain(runner, arms));
   }
-  results.front() = runner.plain();
-  // From paired ratios, so that arms compare although they ran at different times.
-  for (ArmResult& result : results) {
-    result.step_seconds = results.front().step_seconds * result.time_ratio.median;
-  }
-  return results;
+  return behind_plain(runner, arms);
 }
 
 int run_bench(const BenchOptions& options) {
@@ -87,12 +97,14 @@ int run_bench(const BenchOptions& options) {
     ballast = memory_beyond(*options.cap_bytes, open_device(options.workload.device));
   }
   Workload workload(options.workload);
-  const auto results = run_arms(workload, options);
   const BenchSetting setting{.workload = workload.options(),
                              .description = workload.description(),
                              .cost = options.budget.cost,
                              .num_rounds = options.num_rounds};
-  write_output(options.json, bench_json(setting, results));
+  // Arm by arm, so that what is cut off leaves those that it has run.
+  const auto results = run_arms(workload, options, [&](const std::vector<ArmResult>& so_far) {
+    write_output(options.json, bench_json(setting, so_far));
+  });
   fmt::print("{}", bench_table(setting, results));
   print_reports(options, results);
   const bool differs = std::ranges::any_of(results, [&](const ArmResult& result) {

@@ -1,6 +1,7 @@
 #include "tape/aten/geometry.h"
 
 #include <c10/util/accumulate.h>
+#include <c10/util/hash.h>
 
 #include <utility>
 
@@ -18,6 +19,16 @@ Geometry::Geometry(const at::Tensor& tensor)
 
 bool Geometry::shows_like(const Geometry& other) const {
   return dtype_ == other.dtype_ && sizes() == other.sizes() && strides() == other.strides();
+}
+
+std::size_t Geometry::hash() const {
+  std::size_t hash = c10::hash_combine(static_cast<std::size_t>(storage_offset_),
+                                       static_cast<std::size_t>(scalar_type()));
+  for (const auto size : sizes()) hash = c10::hash_combine(hash, static_cast<std::size_t>(size));
+  for (const auto stride : strides()) {
+    hash = c10::hash_combine(hash, static_cast<std::size_t>(stride));
+  }
+  return hash;
 }
 
 bool Geometry::fills(std::int64_t storage_bytes) const {

@@ -33,6 +33,10 @@ class Geometry {
   [[nodiscard]] bool shows_same(const Geometry& other) const {
     return shows_like(other) && storage_offset_ == other.storage_offset_ && keys_ == other.keys_;
   }
+  bool operator==(const Geometry& other) const {
+    return shows_same(other) && wrapped_number_ == other.wrapped_number_;
+  }
+  [[nodiscard]] std::size_t hash() const;
   /// Whether it shows each element of a storage of so many bytes, once, in whatever order.
   [[nodiscard]] bool fills(std::int64_t storage_bytes) const;
   /// The bytes of the storage from the first that it shows to the last.
@@ -49,6 +53,10 @@ class Geometry {
   c10::DispatchKeySet keys_;
   bool is_dense_ = false;
   bool wrapped_number_ = false;  // decides type promotion, so replay must see it again
+};
+
+struct GeometryHash {
+  std::size_t operator()(const Geometry& geometry) const { return geometry.hash(); }
 };
 
 }  // namespace gradrecomp::tape

@@ -43,11 +43,11 @@ void SequenceHash::add_sizes(const Op& factory) {
 void SequenceHash::add_read(const Read& read, const Tape& tape) {
   add(static_cast<std::uint64_t>(read.value) << 17 |
       static_cast<std::uint64_t>(read.has_gradient) << 16 |
-      static_cast<std::uint64_t>(read.geometry.backend()) << 9 |
+      static_cast<std::uint64_t>(read.geometry->backend()) << 9 |
       static_cast<std::uint64_t>(read.requires_grad) << 8 |
-      static_cast<std::uint64_t>(read.geometry.scalar_type()));
-  for (const auto size : read.geometry.sizes()) add(size);
-  for (const auto stride : read.geometry.strides()) add(stride);
+      static_cast<std::uint64_t>(read.geometry->scalar_type()));
+  for (const auto size : read.geometry->sizes()) add(size);
+  for (const auto stride : read.geometry->strides()) add(stride);
   if (tape.values()[read.value].borrowed) add(kBorrowed);  // nothing is made again from it
 }
 

@@ -106,7 +106,7 @@ void ArgumentReader::read_tensor(Draft& draft, const at::Tensor& tensor, std::in
   read.written = written;
   read.scratch = scratch;
   read.requires_grad = tensor.requires_grad();
-  read.geometry = Geometry(tensor);
+  read.geometry = writer_.tape().geometry_of(tensor);
   const bool external = tape_.values()[read.value].external;
   read.has_gradient = external && has_gradient(tensor);
   // A replay inside the region may have made it in memory different from that of the op itself.

@@ -39,20 +39,20 @@ void Handle::call_pack_hook(const at::Tensor& tensor) {
   Recorder* recorder = Recorder::current();
   if (recorder == nullptr || !is_plain(tensor)) {
     // A result must not hold the node that saves it, whose hook this is.
-    untracked_ = tensor.is_leaf() ? tensor : tensor.tensor_data();
+    held_ = tensor.is_leaf() ? tensor : tensor.tensor_data();
     return;
   }
   value_ = recorder->save(tensor);
   tape_ = recorder->tape();
-  geometry_ = Geometry(tensor);
+  geometry_ = tape_->geometry_of(tensor);
   original_ = leaf_of(tensor).getIntrusivePtr();
   memory_ = tensor.storage().getWeakStorageImpl();
-  if (tensor.is_leaf() && tape_->values()[value_].external) leaf_ = tensor;
+  if (tensor.is_leaf() && tape_->values()[value_].external) held_ = tensor;
 }
 
 at::Tensor Handle::call_unpack_hook() {
   check_version();
-  if (!tape_) return untracked_;
+  if (!tape_) return held_;
   Recorder* recorder = Recorder::installed();
   if (recorder != nullptr && recorder->tape() == tape_) recorder->check_mode();
   Replayer replayer(*tape_);
@@ -67,7 +67,7 @@ at::Tensor Handle::call_unpack_hook() {
 at::Tensor Handle::rematerialize() const {
   Replayer replayer(*tape_);
   try {
-    return geometry_.over(replayer.materialize(value_));
+    return geometry_->over(replayer.materialize(value_));
   } catch (c10::Error& error) {  // out of memory, more often than not
     error.add_context(replayer.describe(value_));
     throw;
@@ -91,7 +91,7 @@ at::Tensor Handle::present_original() const {
   if (!is_plain(tensor)) return {};
   const bool has_same_memory =
       tensor.storage().unsafeGetStorageImpl() == memory_._unsafe_get_target();
-  if (has_same_memory && geometry_.shows_same(Geometry(tensor))) return {};
+  if (has_same_memory && geometry_->shows_same(Geometry(tensor))) return {};
   const auto node = torch::autograd::get_current_node();
   const bool is_own_result = node != nullptr && tensor.grad_fn() == node;
   return is_own_result ? at::Tensor() : Geometry(tensor).over(tensor.storage());
@@ -104,15 +104,14 @@ void Handle::check_version() const {
   const auto version = version_counter_.current_version();
   if (version == saved_version_) return;
   const OpId producer = tape_ ? tape_->values()[value_].producer : -1;
-  TORCH_CHECK(false,
-              "one of the variables needed for gradient computation has been modified by an ",
-              "inplace operation: [",
-              c10::toString(tape_ ? geometry_.scalar_type() : untracked_.scalar_type()), " ",
-              tape_ ? geometry_.sizes() : untracked_.sizes(), "]",
-              producer < 0 ? std::string()
-                           : ", made by " + tape_->ops()[producer].handle.schema().name() + ",",
-              " is at version ", version, "; expected version ", saved_version_,
-              " instead. Hint: replace the in-place operation by one that makes a new tensor.");
+  TORCH_CHECK(
+      false, "one of the variables needed for gradient computation has been modified by an ",
+      "inplace operation: [", c10::toString(tape_ ? geometry_->scalar_type() : held_.scalar_type()),
+      " ", tape_ ? geometry_->sizes() : held_.sizes(), "]",
+      producer < 0 ? std::string()
+                   : ", made by " + tape_->ops()[producer].handle.schema().name() + ",",
+      " is at version ", version, "; expected version ", saved_version_,
+      " instead. Hint: replace the in-place operation by one that makes a new tensor.");
 }
 
 }  // namespace gradrecomp::tape

@@ -32,17 +32,18 @@ class Handle final : public torch::autograd::SavedVariableHooks {
   [[nodiscard]] at::Tensor rematerialize() const;
   void share_version(const at::Tensor& unpacked) const;
 
-  std::shared_ptr<Tape> tape_;
-  ValueId value_ = -1;
-  Geometry geometry_;
+  std::shared_ptr<Tape> tape_;          // null: it cannot follow the tensor, or there is none
+  const Geometry* geometry_ = nullptr;  // of those that the tape keeps
   c10::VariableVersion version_counter_;
+  ValueId value_ = -1;
   std::uint32_t saved_version_ = 0;
-  at::Tensor untracked_;  // undefined tensors and those that a tape cannot follow
   /// The tensor that was saved, as long as something else holds it.
   c10::weak_intrusive_ptr<c10::TensorImpl> original_{c10::intrusive_ptr<c10::TensorImpl>()};
   /// And where its memory was then.
   c10::weak_intrusive_ptr<c10::StorageImpl> memory_{c10::intrusive_ptr<c10::StorageImpl>()};
-  at::Tensor leaf_;  ///< the same, of a leaf from outside: held, as by autograd
+  /// What the handle itself holds: a tensor without a tape, and a leaf from outside, as autograd
+  /// does.
+  at::Tensor held_;
 };
 
 }  // namespace gradrecomp::tape

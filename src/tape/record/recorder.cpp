@@ -307,7 +307,7 @@ void Recorder::guard_externals(Draft& draft) {
   for (Read& read : draft.op.reads) {
     if (read.written || read.scratch || !tape_->values()[read.value].external) continue;
     const bool guarded = plan_->guards(read.value);
-    if (guarded) writer_.print_source(read.value, read.geometry);
+    if (guarded) writer_.print_source(read.value, *read.geometry);
     read.blind = !guarded && writer_.is_unknown(read.value);
   }
 }
@@ -367,7 +367,7 @@ void Recorder::prepare_writes(Draft& draft) {
     const bool reads_too = std::ranges::any_of(draft.op.reads, [&](const Read& other) {
       return other.value == read.value && !other.written;
     });
-    const bool overwrites = draft.traits.fills && read.geometry.fills(value.bytes) && !reads_too;
+    const bool overwrites = draft.traits.fills && read.geometry->fills(value.bytes) && !reads_too;
     const bool goes_on = value.uninitialized ? !overwrites : value.must_keep;
     const bool makes_rubbish = draft.traits.resizes && is_rubbish(value);
     const bool adds_rubbish = draft.traits.resizes && !is_rubbish(value);

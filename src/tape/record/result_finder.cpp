@@ -75,7 +75,7 @@ void ResultFinder::find_result(Draft& draft, const at::Tensor& tensor, std::int1
   } else if (draft.is_constant || is_never_differentiated(tensor.scalar_type())) {
     print_result(draft, id, Geometry(tensor));
   }
-  draft.op.results.push_back({.value = id, .output = output, .element = element});
+  draft.op.results.push_back({.value = id, .element = element, .output = output});
 }
 
 /// Notes what a result contains that the program may write by hand; see
@@ -108,10 +108,10 @@ void ResultFinder::find_written(Draft& draft) {
     if (draft.traits.resizes && is_rubbish(tape_.values()[read.value])) {
       writer_.set_uninitialized(id);
     } else if (was_printed && !draft.traits.resizes &&
-               (draft.is_constant || is_never_differentiated(read.geometry.scalar_type()))) {
-      tape_.print(id, read.geometry, Guard::whole);
+               (draft.is_constant || is_never_differentiated(read.geometry->scalar_type()))) {
+      tape_.print(id, *read.geometry, Guard::whole);
     } else if (fills_alone && draft.is_constant) {
-      print_result(draft, id, read.geometry);
+      print_result(draft, id, *read.geometry);
     }
     draft.op.results.push_back({.value = id, .read = static_cast<std::int32_t>(i)});
   }

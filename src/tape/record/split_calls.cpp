@@ -61,11 +61,11 @@ const Read* read_of(const Op& call, std::int16_t argument) {
 }
 
 /// A read of what the call has just returned, by no argument of it.
-Read read_back(const at::Tensor& returned, const Tape& tape) {
+Read read_back(const at::Tensor& returned, Tape& tape) {
   Read read;
   read.value = tape.find(returned.storage().unsafeGetStorageImpl());
   read.argument = -1;
-  read.geometry = Geometry(returned);
+  read.geometry = tape.geometry_of(returned);
   return read;
 }
 
@@ -82,9 +82,9 @@ bool is_made_by(const Op& call, const at::Tensor& tensor, const Tape& tape) {
 
 /// Whether what `call` reads is of its input's type or of float32, as kernels take it.
 bool reads_floats(const Op& call) {
-  const auto type = read_of(call, kInput)->geometry.scalar_type();
+  const auto type = read_of(call, kInput)->geometry->scalar_type();
   return std::ranges::all_of(call.reads, [&](const Read& read) {
-    const auto own = read.geometry.scalar_type();
+    const auto own = read.geometry->scalar_type();
     return own == type || own == c10::ScalarType::Float;
   });
 }
@@ -92,7 +92,7 @@ bool reads_floats(const Op& call) {
 /// Whether kernels find weight and bias where they look for them: one element after the other.
 bool reads_dense_parameters(const Op& call) {
   return std::ranges::all_of(call.reads, [](const Read& read) {
-    const Geometry& shape = read.geometry;
+    const Geometry& shape = *read.geometry;
     return read.argument == kInput || shape.strides() == c10::contiguous_strides(shape.sizes());
   });
 }
@@ -126,7 +126,7 @@ std::optional<Part> take_application(Op& call, c10::ArrayRef<c10::IValue> return
   const auto is_own = [&](const at::Tensor& tensor) { return is_made_by(call, tensor, tape); };
   const bool fits = is_own(result) && std::ranges::all_of(statistics, is_own) &&
                     substitute->takes(result, statistics.front()) && reads_floats(call) &&
-                    reads_dense_parameters(call) && input->geometry.shows_like(Geometry(result));
+                    reads_dense_parameters(call) && input->geometry->shows_like(Geometry(result));
   if (!fits) return std::nullopt;
 
   Part part{part_of(call), {}};
@@ -145,8 +145,8 @@ std::optional<Part> take_application(Op& call, c10::ArrayRef<c10::IValue> return
 std::shared_ptr<const PackedForm> packed_form_of(const Op& call, const at::Tensor& output) {
   const std::string_view name = call.handle.schema().name();
   const Read* input = read_of(call, kInput);
-  if (name == kMaxPool && input->geometry.sizes().size() == 4) {
-    return packed_indices(call, input->geometry.sizes(), output);
+  if (name == kMaxPool && input->geometry->sizes().size() == 4) {
+    return packed_indices(call, input->geometry->sizes(), output);
   }
   return name == kDropout ? packed_mask(output) : nullptr;
 }

@@ -25,7 +25,8 @@ bool is_same(const c10::VariableVersion& one, const c10::VariableVersion& other)
 
 bool is_watched(const Value& value, const c10::VariableVersion& counter) {
   const auto is_this = [&](const c10::VariableVersion& known) { return is_same(known, counter); };
-  return is_this(value.version_counter) || std::ranges::any_of(value.alias_counters, is_this);
+  return is_this(value.version_counter) ||
+         (value.rare && std::ranges::any_of(value.rare->alias_counters, is_this));
 }
 
 }  // namespace
@@ -69,12 +70,13 @@ void TapeWriter::watch(ValueId id, const at::Tensor& alias) {
   if (!value.version_counter.enabled()) return take_counter(id, alias);
   const auto& counter = alias.unsafeGetTensorImpl()->version_counter();
   if (is_watched(value, counter)) return;
-  std::erase_if(value.alias_counters, [&](const c10::VariableVersion& known) {
+  RareParts& rare = value.with_rare();
+  std::erase_if(rare.alias_counters, [&](const c10::VariableVersion& known) {
     if (!known.unique()) return false;
-    value.retired_version += known.current_version();
+    rare.retired_version += known.current_version();
     return true;
   });
-  value.alias_counters.push_back(counter);
+  rare.alias_counters.push_back(counter);
   value.seen_version += counter.current_version();
 }
 
@@ -109,7 +111,7 @@ void TapeWriter::count_read(const Read& read) {
   // there, which cannot be made again.
   if (value.uninitialized && !read.written && !value.must_keep) {
     tape_.make_source(read.value);
-    tape_.print(read.value, read.geometry, Guard::sampled);
+    tape_.print(read.value, *read.geometry, Guard::sampled);
   }
   ++value.num_reads;
 }
@@ -163,8 +165,11 @@ ValueId TapeWriter::add_version(ValueId old, c10::Storage storage, OpId producer
   Value& value = values()[id];
   Value& before = values()[old];
   value.version_counter = before.version_counter;
-  value.alias_counters = std::move(before.alias_counters);
-  value.retired_version = before.retired_version;
+  if (before.rare) {
+    RareParts& rare = value.with_rare();
+    rare.alias_counters = std::move(before.rare->alias_counters);
+    rare.retired_version = before.rare->retired_version;
+  }
   if (value.version_counter.enabled()) value.seen_version = value.version();
   value.num_due_bumps = bumps ? 1 : 0;
   value.borrowed = before.borrowed;
@@ -213,7 +218,7 @@ void TapeWriter::keep_as_planned(ValueId id) {
     return;
   const OwnWork own_work;
   try {
-    value.host = std::make_shared<HostCopy>(value.storage, home_of(tape_, id));
+    value.with_rare().host = std::make_shared<HostCopy>(value.storage, home_of(tape_, id));
   } catch (const std::exception&) {
     tape_.counts().unplanned_bytes += value.bytes;  // it stays: the host has no memory
   }
@@ -225,9 +230,9 @@ void TapeWriter::leave_after(OpId op) {
     const ValueId id = offload.value;
     if (id >= static_cast<ValueId>(values().size())) continue;
     Value& value = values()[id];
-    if (value.hold != Hold::kept || !value.host) continue;
+    if (value.hold != Hold::kept || value.host() == nullptr) continue;
     const OwnWork own_work;
-    value.host->leave();
+    value.host()->leave();
     tape_.hold(id, Hold::offloaded, c10::Storage());
     tape_.counts().offloaded_bytes += value.bytes;
   }

@@ -76,7 +76,7 @@ void KernelSearch::find_formula(OpId id, const c10::Storage& by_call, double& se
 // So formula and call are also compared on others, which do not. A few elements may agree by luck,
 // so those of small shapes are compared on several patterns.
 bool KernelSearch::fits_patterns(Op& op, int formula) {
-  const bool is_narrow = op.reads.front().geometry.scalar_type() != c10::ScalarType::Float;
+  const bool is_narrow = op.reads.front().geometry->scalar_type() != c10::ScalarType::Float;
   const int count = is_narrow ? num_narrow_patterns(op) : num_patterns(op);
   for (int phase = 0; phase < count; ++phase) {
     auto tensors = patterns_for(op, phase);
@@ -102,7 +102,7 @@ int KernelSearch::num_narrow_patterns(const Op& op) const {
   std::int64_t num_parameters = kPatternSize;
   for (const Read& read : op.reads) {
     if (read.argument <= 0) continue;
-    num_parameters = std::min(num_parameters, c10::multiply_integers(read.geometry.sizes()));
+    num_parameters = std::min(num_parameters, c10::multiply_integers(read.geometry->sizes()));
   }
   const std::int64_t num_elements = tape_.values()[op.results.front().value].bytes / 2;
   const std::int64_t most = std::clamp<std::int64_t>(kMostElements / num_elements, 1, kMost);
@@ -158,7 +158,7 @@ void KernelSearch::verify_step(OpId id) {
   Op& op = tape_.ops()[id];
   const auto step = op.method.formula < 0 ? step_of(tape_, op) : std::nullopt;
   if (!step) return;
-  const auto dtype = kernels::dtype_of(op.reads[step->input].geometry.scalar_type());
+  const auto dtype = kernels::dtype_of(op.reads[step->input].geometry->scalar_type());
   for (int formula = 0; formula < num_formulas(*step, *dtype); ++formula) {
     if (!step_fits_pattern(op, *step, formula)) continue;
     op.method = {.formula = static_cast<std::int8_t>(formula),
@@ -171,7 +171,7 @@ void KernelSearch::verify_step(OpId id) {
 // next step, to one that 16 bits cannot hold, though they may hold this one.
 bool KernelSearch::step_fits_pattern(Op& op, PointwiseStep step, int formula) {
   const Read& input = op.reads[step.input];
-  const auto type = input.geometry.scalar_type();
+  const auto type = input.geometry->scalar_type();
   const auto options = at::TensorOptions().device(op.stream ? op.stream->device() : at::kCPU);
   const at::Tensor x = pattern(kPatternSize, options.dtype(type));
   Stack stack(op.arguments);
@@ -179,9 +179,9 @@ bool KernelSearch::step_fits_pattern(Op& op, PointwiseStep step, int formula) {
   at::Tensor operand;
   if (step.operand >= 0) {
     const Read& other = op.reads[step.operand];
-    const bool is_number = other.geometry.sizes().empty();
-    operand = is_number ? pattern_number(other.geometry)
-                        : pattern(kPatternSize, options.dtype(other.geometry.scalar_type()), 1);
+    const bool is_number = other.geometry->sizes().empty();
+    operand = is_number ? pattern_number(*other.geometry)
+                        : pattern(kPatternSize, options.dtype(other.geometry->scalar_type()), 1);
     stack[other.argument] = operand;
   } else if (step.kind != kernels::StepKind::relu) {
     step.scalar = kPatternNumber;

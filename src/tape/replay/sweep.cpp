@@ -153,7 +153,7 @@ void Sweep::check_content(const Read& read, const Op& reader) {
   const bool reads_whole = read.written || traits_of(reader.handle).reads_beyond;
   const bool fits = reads_whole ? tape_.contents().fits_in_sweep(read.value, value.storage, number_)
                                 : tape_.contents().fits_in_sweep(read.value, value.storage,
-                                                                 read.geometry, number_);
+                                                                 *read.geometry, number_);
   TORCH_CHECK(
       fits, "GradRecomp: an input of ", reader.handle.schema().name(), " of ", value.bytes,
       " bytes was overwritten after the forward pass without its version counter growing (by a raw "
@@ -238,7 +238,7 @@ void Sweep::join(OpId first, int count, const c10::Storage& made) {
 
 PointwisePass Sweep::pass_of(OpId first, int count, const PointwiseStep& step) {
   const Op& op = tape_.ops()[first];
-  PointwisePass pass(op.reads[step.input].geometry.scalar_type(), op.stream);
+  PointwisePass pass(op.reads[step.input].geometry->scalar_type(), op.stream);
   pass.add(step, operand_of(op, step), op.method.formula);
   for (OpId id = first + 1; id < first + count; ++id) {
     const Op& next = tape_.ops()[id];
@@ -251,7 +251,7 @@ PointwisePass Sweep::pass_of(OpId first, int count, const PointwiseStep& step) {
 at::Tensor Sweep::operand_of(const Op& op, const PointwiseStep& step) {
   if (step.operand < 0) return {};
   const Read& read = op.reads[step.operand];
-  return read.geometry.over(input_storage(op, read));
+  return read.geometry->over(input_storage(op, read));
 }
 
 Followers Sweep::followers_of(OpId id, int num_joined) {
@@ -272,7 +272,7 @@ Followers Sweep::followers_of(OpId id, int num_joined) {
 at::Tensor Sweep::substitute(OpId id, int formula, const Followers& followers) {
   const Op& op = tape_.ops()[id];
   std::vector<at::Tensor> tensors;
-  for (const Read& read : op.reads) tensors.push_back(read.geometry.over(input_storage(op, read)));
+  for (const Read& read : op.reads) tensors.push_back(read.geometry->over(input_storage(op, read)));
   return run_substitute(op, tensors, formula, followers);
 }
 
@@ -329,7 +329,7 @@ Sweep::Stack Sweep::rebuild_arguments(Op& op) {
   }
   for (const Read& read : op.reads) {
     if (read.argument < 0) continue;
-    auto tensor = read.geometry.over(input_storage(op, read));
+    auto tensor = read.geometry->over(input_storage(op, read));
     c10::IValue& slot = stack[read.argument];
     if (read.element < 0) {
       slot = std::move(tensor);

@@ -55,14 +55,14 @@ std::optional<PointwiseStep> with_tensor(const Op& op, Pointwise kind, std::int3
   const Read& other = op.reads[step.operand];
   if (other.value == x.value) return std::nullopt;  // kernels may write over what they read
   const bool adds = kind == Pointwise::add;
-  if (is_number(other.geometry)) {
-    if (c10::isComplexType(other.geometry.scalar_type())) return std::nullopt;
+  if (is_number(*other.geometry)) {
+    if (c10::isComplexType(other.geometry->scalar_type())) return std::nullopt;
     step.kind = adds ? StepKind::add_scalar : StepKind::mul_scalar;
-  } else if (other.geometry.shows_like(x.geometry)) {
+  } else if (other.geometry->shows_like(*x.geometry)) {
     step.kind = adds ? StepKind::add : StepKind::mul;
   } else {
-    const bool is_mask = !adds && other.geometry.scalar_type() == c10::ScalarType::Bool &&
-                         in_one_order(other.geometry, x.geometry);
+    const bool is_mask = !adds && other.geometry->scalar_type() == c10::ScalarType::Bool &&
+                         in_one_order(*other.geometry, *x.geometry);
     if (!is_mask) return std::nullopt;
     step.kind = StepKind::mask;
   }
@@ -90,9 +90,9 @@ bool makes_result_from(const Tape& tape, const Op& op, std::int32_t input) {
   const Result& result = op.results.front();
   const bool is_own = result.read == input || (result.read < 0 && result.output == 0);
   const auto bytes = tape.values()[x.value].bytes;
-  return is_own && !result.packed && x.element < 0 && !x.scratch && !x.geometry.sizes().empty() &&
-         kernels::dtype_of(x.geometry.scalar_type()) && bytes > 0 &&
-         tape.values()[result.value].bytes == bytes && x.geometry.fills(bytes);
+  return is_own && !result.packed && x.element < 0 && !x.scratch && !x.geometry->sizes().empty() &&
+         kernels::dtype_of(x.geometry->scalar_type()) && bytes > 0 &&
+         tape.values()[result.value].bytes == bytes && x.geometry->fills(bytes);
 }
 
 }  // namespace
