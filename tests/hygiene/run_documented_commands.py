@@ -107,6 +107,11 @@ def is_run(command):
     return started(command).startswith(RUN) and not re.search(r" [A-Z](?: |$)", command)
 
 
+def lacks_card(command, errors):
+    """Whether all of `command` was read, up to the card that this machine does not have."""
+    return " --device cuda" in command and "this program can use no CUDA device" in errors
+
+
 def is_known(command):
     """Whether it is run or is known not to be."""
     return started(command).startswith((*RUN, *NOT_RUN))
@@ -127,7 +132,7 @@ def main(root, programs):
                 run = subprocess.run(arguments(command, root, programs), cwd=folder, text=True,
                                      capture_output=True, timeout=600, check=False)
                 print(f"{run.returncode}  {command}", flush=True)
-                if run.returncode != 0:
+                if run.returncode != 0 and not lacks_card(command, run.stderr):
                     faults.append(f"{page}: {command}\n{run.stdout}{run.stderr}")
     print(*faults, f"{found} commands, {len(faults)} faults", sep="\n")
     return bool(faults) or not found
