@@ -83,11 +83,13 @@ std::vector<ArmResult> run_arms(Workload& workload, const BenchOptions& options,
     arm.options.offload = options.budget.offload;
   }
   std::vector<ArmResult> arms;
+  std::vector<ArmResult> results;
   for (const Arm& arm : arms_to_run(compared, main_arm(options.budget))) {
     arms.push_back(runner.run(arm));
-    note(behind_plain(runner, arms));
+    results = behind_plain(runner, arms);
+    note(results);
   }
-  return behind_plain(runner, arms);
+  return results;
 }
 
 int run_bench(const BenchOptions& options) {

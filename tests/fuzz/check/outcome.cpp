@@ -104,7 +104,9 @@ class Run {
   std::vector<Tensor> gradients_;
 };
 
-std::string state_of_default_generator() { return bytes_of(default_generator().get_state()); }
+std::string state_of_default_generator() {
+  return bytes_of(at::globalContext().defaultGenerator(device_of_kernels()).get_state());
+}
 
 template <typename Steps>
 Outcome guarded(const Program& program, Steps steps) {

@@ -28,7 +28,7 @@ class AutocastScope {
 
  private:
   bool is_on_;
-  c10::DeviceType type_ = autocast_type();
+  c10::DeviceType type_ = device_of_kernels().type();
   bool was_enabled_ = at::autocast::is_autocast_enabled(type_);
   at::ScalarType dtype_before_ = at::autocast::get_autocast_dtype(type_);
 };

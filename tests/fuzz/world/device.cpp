@@ -63,7 +63,9 @@ void live_on(Place where) {
   place = where;
 }
 
-torch::DeviceType autocast_type() { return place == Place::cuda ? torch::kCUDA : torch::kCPU; }
+torch::Device device_of_kernels() {
+  return place == Place::cuda ? device() : torch::Device(torch::kCPU);
+}
 
 torch::Generator new_generator(std::uint64_t seed) {
   if (place != Place::cuda) return at::detail::createCPUGenerator(seed);
@@ -71,11 +73,6 @@ torch::Generator new_generator(std::uint64_t seed) {
       at::globalContext().getAcceleratorHooksInterface(device().type()).getNewGenerator(0);
   generator.set_current_seed(seed);
   return generator;
-}
-
-const torch::Generator& default_generator() {
-  return at::globalContext().defaultGenerator(place == Place::cuda ? device()
-                                                                   : torch::Device(torch::kCPU));
 }
 
 struct DeviceSchedule::Scopes {

@@ -21,12 +21,11 @@ torch::Device device();
 /// written.
 void live_on(Place place);
 
-/// Whose mixed precision operators of the device take.
-torch::DeviceType autocast_type();
+/// Whose generators and mixed precision it uses: a device of host memory those of the CPU.
+torch::Device device_of_kernels();
 
 /// A generator that operators of the device draw from.
 torch::Generator new_generator(std::uint64_t seed);
-const torch::Generator& default_generator();
 
 inline torch::TensorOptions on_device(torch::ScalarType dtype) {
   return torch::TensorOptions(dtype).device(device());
