@@ -56,7 +56,7 @@ def vit(batch, image_size=224, **sizes):
 
 
 def bert_encoder(batch, sequence=128, **sizes):
-    """The layers of Hugging Face's BertModel, by default BERT-Large, behind its embeddings.
+    """The layers of Hugging Face's BertModel, by default BERT-Large, after its embeddings.
 
     The loss asks for each byte of a random text; the scores are a fixed projection of the states.
     """

@@ -22,9 +22,10 @@ enum class Verify : std::uint8_t {
 
 /// What a region may spend, and how it is watched. Give one budget or one policy.
 struct Options {
+  static constexpr double kDefaultOverhead = 0.05;
+
   /// Largest extra cost of a step on all its devices, as a ratio to the plain step (forward +
-  /// backward).
-  /// If neither a budget nor a policy is given, 0.05.
+  /// backward). If neither a budget nor a policy is given, `kDefaultOverhead`.
   std::optional<double> max_overhead = {};
   /// Highest activation bytes of a step, on each of its devices. An unreachable bound is not an
   /// error: it gives the plan of the lowest peak found, with Plan::feasible false.
@@ -46,16 +47,17 @@ struct Options {
   bool substitutes = true;
   /// Let kept values go to host memory between forward and backward where that costs less than
   /// replays, in pinned memory and beside the device's work. Under a budget only. The link's speed
-  /// is measured once. On the CPU this only serves tests: it moves bytes out of the count. A region
-  /// that makes values on several devices does not offload.
+  /// is measured once. On the CPU this only serves tests: it moves bytes out of the count. Where a
+  /// region makes values on several devices, only those of the main one go, and only if the budget
+  /// is about that one alone.
   bool offload = false;
   Verify verify = Verify::first_step;
   /// How much of the memory that replays read and the program still holds is compared, such as
   /// weights and inputs: before backward the program may write to it past the dispatcher and past
   /// version counters. A difference is an error of backward. Samples see any write to a whole
-  /// column, or to a whole row of 128 bytes or more; in narrower rows, they see writes to several
-  /// at regular distances or side by side, but not always to a single one. Steps that verify
-  /// compare all.
+  /// column of what an operator of the region reads, or to a whole row of 128 bytes or more; in
+  /// narrower rows, they see writes to several at regular distances or side by side, but not always
+  /// to a single one. Steps that verify compare all. Memory of devices is not compared.
   Guard guard = Guard::sampled;
   std::int64_t verify_interval_steps = 100;
   /// In steps without a plan: bytes that may be saved before what the program no longer holds is

@@ -16,8 +16,18 @@
 
 namespace gradrecomp::inline GRADRECOMP_NAMESPACE {
 
+class OpenStep;
 class Session;
 class Step;
+
+namespace detail {
+
+/// As OpenStep::close(), for a step whose code has returned: it has let go of all that was its own,
+/// so what autograd saved and the program still holds stays until autograd lets go of it. See Note
+/// [ What the program holds ] in tape.cpp.
+GRADRECOMP_API void close_returned(OpenStep& step);
+
+}  // namespace detail
 
 /// A step of a region, from Region::open() to close(). Move-only.
 ///
@@ -37,6 +47,8 @@ class GRADRECOMP_API OpenStep {
   void close();
 
  private:
+  friend void detail::close_returned(OpenStep& step);
+  void close(bool has_returned);
   void give_up() noexcept;
 
   std::unique_ptr<Step> step_;  // null: the code just runs
@@ -55,9 +67,10 @@ class GRADRECOMP_API OpenStep {
 /// Threads:    one thread at a time runs a region; its backward may run on any, and beside the
 ///             forward pass only once the region is left.
 /// Guarantees: gradients, buffers and random state are those of the plain step, bit for bit, or
-///             backward throws. The only writes missed are those that bypass the dispatcher and
-///             version counters and that neither note_write() nor the guard (Options::guard)
-///             reports.
+///             backward throws. What may still go unseen is listed under "Shortcomings" in
+///             docs/design/tape.md: above all, writes that bypass the dispatcher and version
+///             counters, that note_write() does not announce, and that the guard (Options::guard)
+///             does not meet.
 class GRADRECOMP_API Region {
  public:
   /// Throws:  c10::ValueError if an option is out of range or contradicts another.
@@ -105,8 +118,8 @@ GRADRECOMP_API void begin_stage(std::string_view name);
 /// library or a pointer. In a region replays then know; elsewhere the version counter grows, by
 /// which autograd and replays see that what was saved is gone.
 ///
-/// Writes by operators need no announcement, nor do those to a tensor right after a factory has
-/// made it.
+/// Writes by operators need no announcement, nor do those to what a factory has made
+/// (torch::ones(), x.new_zeros(), empty_like(x).fill_(1)) before an operator reads it.
 GRADRECOMP_API void note_write(const at::Tensor& tensor);
 
 namespace detail {
@@ -118,10 +131,10 @@ template <typename Body>
 auto run_step(OpenStep step, Body&& body) {
   if constexpr (std::is_void_v<std::invoke_result_t<Body>>) {
     body();
-    step.close();
+    close_returned(step);
   } else {
     auto outputs = body();
-    step.close();
+    close_returned(step);
     return outputs;
   }
 }

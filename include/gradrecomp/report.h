@@ -12,10 +12,13 @@ namespace gradrecomp::inline GRADRECOMP_NAMESPACE {
 
 /// What the step through a region that began last did.
 struct StepReport {
-  bool profiled = false;                 ///< it ran without a plan, and was logged to make one
-  bool followed_plan = false;            ///< its whole op sequence was the plan's
-  std::string reason = {};               ///< why it followed no plan; empty if it did
-  std::int64_t num_ops = 0;              ///< recorded
+  bool profiled = false;       ///< it ran without a plan, and was logged to make one
+  bool followed_plan = false;  ///< its whole op sequence was the plan's
+  std::string reason = {};     ///< why it followed no plan; empty if it did
+  std::int64_t num_ops = 0;    ///< recorded
+  /// Calls that ran unrecorded, as some tensor was not plain strided memory or a dispatch mode was
+  /// on: all that they read and make is kept.
+  std::int64_t num_unrecorded_calls = 0;
   std::int64_t num_replayed_ops = 0;     ///< replays in its backward, once that has ended
   std::int64_t num_substituted_ops = 0;  ///< of these, by kernels in place of their calls
   double replay_seconds = 0;

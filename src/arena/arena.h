@@ -24,11 +24,11 @@ class Arena {
   /// Over a range of `bytes`, or of less: see AddressRange.
   explicit Arena(std::size_t bytes);
 
-  /// A block of at least `bytes`; null where none is to be had.
+  /// A block of at least `bytes`; null where none is available.
   /// Throws: std::bad_alloc without memory for its own records; nothing has changed then.
   void* allocate(std::size_t bytes);
   /// The block of `bytes` that begins at `offset`, a multiple of the alignment; null where another
-  /// lies there or none is to be had.
+  /// lies there or the memory is not available.
   void* allocate_at(std::size_t offset, std::size_t bytes);
   /// Frees a block of this arena.
   void free(void* block);

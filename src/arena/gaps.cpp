@@ -34,12 +34,12 @@ bool Gaps::take(Extent wanted) {
   const auto gap = after - 1;
   if (gap->end() < wanted.end()) return false;
   const Extent before{gap->offset, wanted.offset - gap->offset};
-  const Extent behind{wanted.end(), gap->end() - wanted.end()};
-  if (before.bytes > 0 && behind.bytes > 0) {
+  const Extent rest{wanted.end(), gap->end() - wanted.end()};
+  if (before.bytes > 0 && rest.bytes > 0) {
     *gap = before;
-    gaps_.insert(after, behind);
-  } else if (before.bytes + behind.bytes > 0) {
-    *gap = before.bytes > 0 ? before : behind;
+    gaps_.insert(after, rest);
+  } else if (before.bytes + rest.bytes > 0) {
+    *gap = before.bytes > 0 ? before : rest;
   } else {
     gaps_.erase(gap);
   }

@@ -17,7 +17,7 @@ std::int64_t end_of_step(const Lifetimes& lifetimes) {
   return end;
 }
 
-// Of each order, and fewer where there are many blocks: the time of one grows with their square.
+// Attempts for each order; fewer for many blocks, as one is quadratic in them.
 constexpr std::size_t kMostAttempts = 20;
 constexpr std::size_t kMostPlacings = 60'000;
 
@@ -68,10 +68,10 @@ class Skyline {
   }
 
  private:
-  // Makes one of neighbours of one height, where the three before `behind` and itself meet.
-  void join(std::size_t behind) {
-    const std::size_t first = behind > 4 ? behind - 4 : 0;
-    for (std::size_t i = std::min(behind, stretches_.size() - 1); i > first; --i) {
+  // Merges neighbours of equal height among the stretch at `after` and the four before it.
+  void join(std::size_t after) {
+    const std::size_t first = after > 4 ? after - 4 : 0;
+    for (std::size_t i = std::min(after, stretches_.size() - 1); i > first; --i) {
       if (stretches_[i - 1].height != stretches_[i].height) continue;
       stretches_[i - 1].end = stretches_[i].end;
       stretches_.erase(stretches_.begin() + static_cast<std::ptrdiff_t>(i));

@@ -51,7 +51,7 @@ std::shared_ptr<nn::Module> add_level(nn::Module& parent, const std::string& nam
 
 }  // namespace
 
-/// Two convolutions, each with a norm and a ReLU behind it.
+/// Two convolutions, each followed by a norm and a ReLU.
 class UNetImpl::DoubleConv : public nn::Module {
  public:
   DoubleConv(std::int64_t in, std::int64_t middle, std::int64_t out) {

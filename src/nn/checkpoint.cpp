@@ -19,7 +19,7 @@ at::Tensor checkpoint_sequential(torch::nn::Sequential& model, std::int64_t segm
   const auto size = static_cast<std::int64_t>(model->size());
   TORCH_CHECK_VALUE(segments >= 1 && segments <= size, "checkpoint_sequential: segments is ",
                     segments, ", but must be between 1 and the model's ", size,
-                    " children. Pass a smaller number.");
+                    " children. Pass a number in that range.");
   const std::int64_t length = size / segments;
   for (std::int64_t i = 0; i + 1 < segments; ++i) {
     input = checkpoint(

@@ -30,7 +30,7 @@ struct ArgumentError {
 template <class Number>
 std::string spelled(Number number) {
   std::ostringstream text;
-  text << number;
+  text << std::boolalpha << number;
   return text.str();
 }
 

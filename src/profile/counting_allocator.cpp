@@ -59,7 +59,7 @@ struct Header {
 };
 
 // Blocks begin at odd multiples of the alignment. So what lies in front of one that could be ours
-// is on the same page, and can be read whosesoever it is.
+// is on the same page, and can be read whichever allocator owns it.
 constexpr std::size_t kUnit = c10::gAlignment;  // of all that LibTorch's allocators return
 static_assert(kUnit >= sizeof(Header));
 

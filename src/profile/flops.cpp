@@ -121,7 +121,7 @@ const std::unordered_map<std::string, Formula>& formulas() {
 }  // namespace
 
 Flops flops_of(const Op& op, const Tape& tape) {
-  const auto formula = formulas().find(op.handle.schema().name());
+  const auto formula = formulas().find(op.name());
   return formula == formulas().end() ? Flops{} : formula->second(op, tape);
 }
 

@@ -97,7 +97,7 @@ void StepLog::note_device(const Tape& tape, OpId op) {
 void StepLog::add_op(const Tape& tape, OpId id, double seconds) {
   const tape::Op& recorded = tape.ops()[id];
   plan::Op op;
-  op.name = recorded.handle.schema().name();
+  op.name = recorded.name();
   op.stage = recorded.stage;
   op.is_part = recorded.substitute != nullptr;
   op.forward_seconds = op.is_part ? 0 : seconds;  // those of a part are in those of its call

@@ -51,7 +51,7 @@ void ClosedStep::backward_begins(tape::Tape& tape) {
   if (session_) session_->asked(sequence_);
   if (log_) log_->backward_begins(tape);
   const int pass = torch::autograd::get_current_graph_task_id();
-  if (!passes_.insert(pass).second) return;  // it goes on after another has asked
+  if (!passes_.insert(pass).second) return;  // the pass resumes after another one
   // The pass may release the graph, and with it the tape, before it ends.
   torch::autograd::Engine::get_default_engine().queue_callback(
       [step = shared_from_this(), held = tape.shared_from_this(), pass] {

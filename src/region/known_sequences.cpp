@@ -11,7 +11,7 @@ constexpr std::size_t kMeasurementsAPlan = 16;
 
 bool has_plan(const KnownSequences::Known& known) { return known->plan != nullptr; }
 
-/// The first of them that is so; null if none is.
+/// The first that satisfies it; null if none does.
 template <typename Iterator, typename IsSo>
 KnownSequences::Known first_of(Iterator begin, Iterator end, IsSo is_so) {
   const auto known = std::find_if(begin, end, is_so);

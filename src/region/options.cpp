@@ -38,14 +38,13 @@ void validate(const Options& options) {
 }
 
 plan::Request request_of(const Options& options) {
-  constexpr double kDefaultOverhead = 0.05;
   plan::Request request{.max_overhead = options.max_overhead,
                         .max_peak_bytes = options.max_peak_bytes,
                         .cost = options.cost,
                         .policy = options.policy,
                         .selection = options.selection};
   const bool asks_nothing = !options.max_overhead && !options.max_peak_bytes && !options.policy;
-  if (asks_nothing) request.max_overhead = kDefaultOverhead;
+  if (asks_nothing) request.max_overhead = Options::kDefaultOverhead;
   return request;
 }
 

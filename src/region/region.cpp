@@ -36,11 +36,15 @@ OpenStep& OpenStep::operator=(OpenStep&& other) noexcept {
   return *this;
 }
 
-void OpenStep::close() {
+void OpenStep::close() { close(false); }
+
+void detail::close_returned(OpenStep& step) { step.close(true); }
+
+void OpenStep::close(bool has_returned) {
   TORCH_CHECK(!step_ || Step::current() == step_.get(),
               "OpenStep::close: the step was opened on another thread, but must be closed on the "
               "same one. Run everything between on one thread.");
-  if (const auto step = std::exchange(step_, nullptr)) step->close();
+  if (const auto step = std::exchange(step_, nullptr)) step->close(has_returned);
 }
 
 // The thread that opened it still records into it.
@@ -103,6 +107,10 @@ std::string Region::brief_report() const {
   const StepReport last = session().report();
   std::string text = active ? active->plan->brief_report() : session().why_no_plan();
   if (!last.reason.empty() && !last.profiled) text += "; the last step: " + last.reason;
+  if (last.num_unrecorded_calls > 0) {
+    text += "; " + std::to_string(last.num_unrecorded_calls) +
+            " of its calls ran unrecorded, as not all tensors were plain memory";
+  }
   return text;
 }
 

@@ -34,7 +34,7 @@ class Session {
     c10::Device device;        ///< that its ops ran on
     bool has_one_mode;         ///< all its ops ran in one NumericMode
     bool was_short_of_memory;  ///< so that not all it made was verified
-    bool is_of_first_pass;     ///< else of several, of which it has told before
+    bool is_of_first_pass;     ///< false: a later pass of a step already reported
   };
 
   static constexpr const char* kBackwardInside =
@@ -67,7 +67,7 @@ class Session {
   void next_step_begins();
   /// Notes that code which was to be a step just ran.
   void passed_over(const char* reason);
-  /// Notes that the step of that number was given up, which may have been to be profiled.
+  /// Notes that the step of that number was given up; it may have been due for a profile.
   void gave_up(std::int64_t number, bool profiled);
   /// Notes what the step of that number was when its region closed.
   void closed(std::int64_t number, StepReport step, const Sequence& sequence);

@@ -160,7 +160,7 @@ void Step::close_window() {
   if (log_) log_->add_replay_times(first, times);
 }
 
-void Step::close() {
+void Step::close(bool has_returned) {
   stage_range_.reset();
   if (recorder_->in_window_mode()) close_window();
   const Sequence sequence = recorder_->plan().sequence();
@@ -175,6 +175,7 @@ void Step::close() {
   auto kept = log_ ? retentions_of(*tape_) : tape::Retentions();
   const bool is_profile = session_ && log_ && !sequence.empty();
   const bool is_done = is_profile && !tape_->has_handles();
+  if (has_returned) tape_->share_what_is_held();
   tape_->seal();
   // Before the session is told, which may plan, and fail.
   if (!is_done && (log_ == nullptr || !sequence.empty())) {
@@ -203,7 +204,8 @@ void Step::tell_session(const Sequence& sequence, bool planned) {
                    {.profiled = log_ != nullptr,
                     .followed_plan = planned,
                     .reason = log_ ? why : "",
-                    .num_ops = static_cast<std::int64_t>(tape_->ops().size())},
+                    .num_ops = static_cast<std::int64_t>(tape_->ops().size()),
+                    .num_unrecorded_calls = tape_->counts().unrecorded_calls},
                    sequence);
 }
 

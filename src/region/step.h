@@ -33,8 +33,9 @@ class Step {
 
   [[nodiscard]] const Session* session() const { return session_.get(); }
   void begin_stage(std::string_view name);
-  /// Stops recording, drops, and waits for backward.
-  void close();
+  /// Stops recording, drops, and waits for backward. `has_returned`: the code that it ran has let
+  /// go of what was its own.
+  void close(bool has_returned);
 
  private:
   tape::RecordingPlan left_plan(std::size_t call, std::uint64_t hash);

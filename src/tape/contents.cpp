@@ -1,26 +1,72 @@
 #include "tape/contents.h"
 
+#include <algorithm>
+
+#include "tape/aten/bytes.h"
+
 namespace gradrecomp::tape {
+namespace {
+
+Extent whole(const c10::Storage& storage) { return {0, bytes_in(storage)}; }
+
+}  // namespace
 
 void Contents::print(ValueId value, const c10::Storage& storage, const Geometry& geometry,
                      Look look) {
-  known_[value] = {Print(storage, geometry, look), {}};
+  known_[value] = {Known{Print(storage, whole(storage), geometry, look)}};
+}
+
+// Parameters in one buffer are printed one by one. Where tensors overlap, as those of a batch that
+// is read token by token, or where they are many, all of the storage is printed at a time, with
+// rows as the tensor has them; and all of its words once that has happened a few times.
+void Contents::print_shown(ValueId value, const c10::Storage& storage, const Geometry& shown,
+                           bool reads_beyond) {
+  constexpr std::size_t kMostApart = 1000;
+  constexpr std::ptrdiff_t kMostOfAll = 3;
+  std::vector<Known>& known = known_[value];
+  const bool overlaps = std::ranges::any_of(
+      known, [&](const Known& other) { return other.print.overlaps(shown.extent()); });
+  const auto num_of_all =
+      std::ranges::count_if(known, [](const Known& other) { return other.print.is_of_all(); });
+  const bool of_all = reads_beyond || overlaps || known.size() >= kMostApart;
+  const Look look = of_all && num_of_all >= kMostOfAll ? Look::whole : Look::sampled;
+  known.push_back(Known{Print(storage, of_all ? whole(storage) : shown.extent(), shown, look)});
+}
+
+bool Contents::knows(ValueId value, const Geometry& shown, bool reads_beyond) const {
+  return std::ranges::any_of(known_.at(value), [&](const Known& known) {
+    return known.print.is_laid_out_for(shown) && (!reads_beyond || known.print.is_of_all());
+  });
+}
+
+bool Contents::knows_whole(ValueId value) const {
+  return std::ranges::any_of(known_.at(value), [](const Known& known) {
+    return known.print.is_whole() && known.print.is_of_all();
+  });
+}
+
+bool Contents::fits(ValueId value, const c10::Storage& storage) const {
+  return std::ranges::all_of(known_.at(value),
+                             [&](const Known& known) { return known.print.fits(storage); });
 }
 
 bool Contents::fits(ValueId value, const c10::Storage& storage, const Geometry& shown) const {
-  const Print& print = known_.at(value).print;
-  return print.fits(storage, print.blocks_of(shown.extent()));
+  return std::ranges::all_of(known_.at(value), [&](const Known& known) {
+    return known.print.fits(storage, known.print.blocks_of(shown.extent()));
+  });
 }
 
 bool Contents::fits_in_sweep(ValueId value, const c10::Storage& storage, const Geometry& shown,
                              std::int32_t sweep) {
-  Known& known = known_.at(value);
-  return fits_in_sweep(known, known.print.blocks_of(shown.extent()), storage, sweep);
+  return std::ranges::all_of(known_.at(value), [&](Known& known) {
+    return fits_in_sweep(known, known.print.blocks_of(shown.extent()), storage, sweep);
+  });
 }
 
 bool Contents::fits_in_sweep(ValueId value, const c10::Storage& storage, std::int32_t sweep) {
-  Known& known = known_.at(value);
-  return fits_in_sweep(known, known.print.all(), storage, sweep);
+  return std::ranges::all_of(known_.at(value), [&](Known& known) {
+    return fits_in_sweep(known, known.print.all(), storage, sweep);
+  });
 }
 
 bool Contents::fits_in_sweep(Known& known, Print::Blocks blocks, const c10::Storage& storage,

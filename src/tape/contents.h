@@ -30,12 +30,16 @@ namespace gradrecomp::tape {
 /// What is known of the contents of values.
 class Contents {
  public:
+  /// Notes what `value` contains, and forgets what it contained before.
   void print(ValueId value, const c10::Storage& storage, const Geometry& geometry, Look look);
+  /// Notes what a tensor shows of `value`, and all of it if that `reads_beyond` what it shows.
+  void print_shown(ValueId value, const c10::Storage& storage, const Geometry& shown,
+                   bool reads_beyond);
+  /// Whether that has been noted in a way that reveals writes to rows and columns of the tensor.
+  [[nodiscard]] bool knows(ValueId value, const Geometry& shown, bool reads_beyond) const;
   /// Whether no write to any part of `value` would go unseen.
-  [[nodiscard]] bool knows_whole(ValueId value) const { return known_.at(value).print.is_whole(); }
-  [[nodiscard]] bool fits(ValueId value, const c10::Storage& storage) const {
-    return known_.at(value).print.fits(storage);
-  }
+  [[nodiscard]] bool knows_whole(ValueId value) const;
+  [[nodiscard]] bool fits(ValueId value, const c10::Storage& storage) const;
   /// The same of what a tensor shows.
   [[nodiscard]] bool fits(ValueId value, const c10::Storage& storage, const Geometry& shown) const;
   /// The same, but what has been found to fit in a replay sweep is not looked at again in it.
@@ -47,12 +51,13 @@ class Contents {
  private:
   struct Known {
     Print print;
-    std::vector<std::int32_t> last_sweeps;  ///< in which each block was found to fit; 0: in none
+    std::vector<std::int32_t> last_sweeps = {};  ///< in which each block fitted; 0: in none
   };
   static bool fits_in_sweep(Known& known, Print::Blocks blocks, const c10::Storage& storage,
                             std::int32_t sweep);
 
-  ska::flat_hash_map<ValueId, Known> known_;
+  /// Of each value as many as tensors of it have rows of different lengths, or lie apart.
+  ska::flat_hash_map<ValueId, std::vector<Known>> known_;
 };
 
 }  // namespace gradrecomp::tape

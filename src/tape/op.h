@@ -1,6 +1,5 @@
 #pragma once
 
-#include <ATen/core/dispatch/Dispatcher.h>
 #include <ATen/core/ivalue.h>
 #include <c10/core/Stream.h>
 #include <c10/util/SmallVector.h>
@@ -8,12 +7,14 @@
 #include <cstdint>
 #include <memory>
 #include <optional>
+#include <string>
 #include <vector>
 
 #include "gradrecomp/version.h"
 #include "tape/aten/geometry.h"
 #include "tape/aten/rng_state.h"
 #include "tape/dispatch/dispatch_state.h"
+#include "tape/dispatch/op_traits.h"
 #include "tape/substitute.h"
 
 namespace gradrecomp::tape {
@@ -45,9 +46,9 @@ struct Result {
 
 /// One recorded operator call, enough to run it again. Holds no tensor that has a grad_fn.
 struct Op {
-  Op(const c10::OperatorHandle& op, c10::DispatchKeySet below) : handle(op), keys(below) {}
+  Op(const OpTraits& op, c10::DispatchKeySet below) : traits(&op), keys(below) {}
 
-  c10::OperatorHandle handle;
+  const OpTraits* traits;                                    ///< of its operator; they outlast that
   c10::DispatchKeySet keys;                                  ///< below the recorder
   std::shared_ptr<const DispatchState> dispatch_state = {};  ///< of the recording thread
   std::vector<c10::IValue> arguments;                        ///< tensors taken out
@@ -63,6 +64,14 @@ struct Op {
   std::int32_t sweep = 0;               ///< last replay sweep that ran it
   bool replayable = true;
 
+  [[nodiscard]] const std::string& name() const { return traits->name; }
+  [[nodiscard]] const c10::OperatorHandle& handle() const { return traits->handle; }
+
+  /// Whether it can run again.
+  [[nodiscard]] bool can_replay() const {
+    return replayable && !traits->has_departed.load(std::memory_order_acquire);
+  }
+
   /// Whether replays make its only result, in memory of its own, by a kernel instead of the call.
   [[nodiscard]] bool has_kernel() const { return method.formula >= 0 && results.front().read < 0; }
 
@@ -71,6 +80,12 @@ struct Op {
     return substitute != nullptr && method.formula < 0;
   }
 };
+
+/// Whether `op` may read more of a value than `read` shows. A written value keeps all of its
+/// content that the write does not reach.
+inline bool reads_whole(const Op& op, const Read& read) {
+  return read.written || op.traits->reads_beyond;
+}
 
 /// Measured for one op; 0 where that was not possible.
 struct ReplayTimes {

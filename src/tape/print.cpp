@@ -3,7 +3,10 @@
 #include <algorithm>
 #include <array>
 #include <cstring>
+#include <limits>
 #include <numeric>
+
+#include "tape/aten/bytes.h"
 
 namespace gradrecomp::tape {
 namespace {
@@ -11,8 +14,8 @@ namespace {
 using Word = std::uint64_t;
 
 constexpr std::int64_t kWordBytes = sizeof(Word);
-constexpr std::int64_t kMostWordsAWindow = 512;  // a page of 4 KiB
-constexpr std::int64_t kFewestWordsAWindow = 16;
+constexpr std::int64_t kMostWordsAStretch = 512;  // a page of 4 KiB
+constexpr std::int64_t kFewestWordsAStretch = 16;
 constexpr Word kFactor = 0x9e3779b97f4a7c15u;
 
 // Each step is a bijection, so that no single word can change unseen.
@@ -68,49 +71,75 @@ std::int64_t irregular(std::int64_t position, std::int64_t count) {
 
 std::int64_t parts_of(std::int64_t whole, std::int64_t part) { return (whole + part - 1) / part; }
 
-/// Length of the runs of neighbours in memory that are a row of the tensor.
-std::int64_t row_bytes_of(const Geometry& geometry) {
-  const auto sizes = geometry.sizes();
-  const auto strides = geometry.strides();
-  std::int64_t length = 1;
-  for (std::size_t i = 0; i < sizes.size(); ++i) {
-    if (strides[i] == 1 && sizes[i] > 1) length = sizes[i];
-  }
-  return length * static_cast<std::int64_t>(c10::elementSize(geometry.scalar_type()));
-}
+constexpr std::int64_t kFlatRowBytes = 1024;  // of memory that has no rows of its own
+
+std::int64_t size_of(Extent extent) { return extent.end - extent.begin; }
 
 }  // namespace
 
 bool Print::can_look_at(const c10::Storage& storage) { return storage.device().is_cpu(); }
 
-Print::Print(const c10::Storage& storage, const Geometry& geometry, Look look)
-    : num_bytes_(static_cast<std::int64_t>(storage.nbytes())) {
-  if (look == Look::sampled && num_bytes_ > kSmallBytes) {
-    constexpr std::int64_t kFlatRowBytes = 1024;  // of memory that has no rows of its own
-    const std::int64_t row_bytes = row_bytes_of(geometry);
-    const bool is_flat = row_bytes < kWordBytes || row_bytes > num_bytes_ / 2;
-    lay_out_samples(is_flat ? kFlatRowBytes : row_bytes);
+Print::Rows Print::rows_of(const Geometry& geometry) {
+  const auto sizes = geometry.sizes();
+  const auto strides = geometry.strides();
+  std::int64_t length = 1;
+  std::int64_t pitch = std::numeric_limits<std::int64_t>::max();
+  for (std::size_t i = 0; i < sizes.size(); ++i) {
+    if (sizes[i] <= 1) continue;
+    if (strides[i] == 1) length = sizes[i];
+    if (strides[i] > 1) pitch = std::min(pitch, strides[i]);
   }
-  if (num_bytes_ == 0) return;
+  const auto element_bytes = static_cast<std::int64_t>(c10::elementSize(geometry.scalar_type()));
+  if (length * element_bytes < kWordBytes || length > pitch) return {kFlatRowBytes, 0};
+  const bool has_next = pitch < size_of(geometry.extent()) / element_bytes;
+  return {length * element_bytes, has_next ? pitch * element_bytes : 0};
+}
+
+Print::Print(const c10::Storage& storage, Extent extent, const Geometry& geometry, Look look)
+    : storage_bytes_(bytes_in(storage)), extent_(extent) {
+  extent_.end = std::min(extent_.end, storage_bytes_);
+  if (look == Look::sampled && size_of(extent_) > kSmallBytes) {
+    lay_out_samples(rows_of(geometry));
+  }
+  if (size_of(extent_) <= 0) return;
   // The bytes left over belong to the last block.
-  hashes_.resize(static_cast<std::size_t>(std::max<std::int64_t>(1, num_bytes_ / block_bytes_)));
+  hashes_.resize(
+      static_cast<std::size_t>(std::max<std::int64_t>(1, size_of(extent_) / block_bytes_)));
   for (std::int64_t block = 0; block < all().end; ++block) {
     hashes_[static_cast<std::size_t>(block)] = read(storage, block);
   }
 }
 
-// Not all narrow rows can be met, but one in every few is. Through the windows of wide rows samples
-// go on from row to row, so that, where there are as many rows, they meet each column.
-void Print::lay_out_samples(std::int64_t row_bytes) {
-  row_bytes_ = row_bytes;
-  const std::int64_t row_words = parts_of(row_bytes, kWordBytes);
-  const std::int64_t num_rows = parts_of(num_bytes_, row_bytes);
-  const std::int64_t most_words =
-      std::clamp(std::min(row_words, num_rows), kFewestWordsAWindow, kMostWordsAWindow);
-  rows_a_sample_ = parts_of(kFewestWordsAWindow, row_words);
-  window_words_ = parts_of(row_words, parts_of(row_words, most_words));
-  stride_ = stride_through(window_words_);
-  const std::int64_t sample_bytes = rows_a_sample_ * row_bytes;
+bool Print::is_laid_out_for(const Geometry& geometry) const {
+  const Extent shown = geometry.extent();
+  if (!covers(shown)) return false;
+  if (is_whole()) return true;
+  const Rows rows = rows_of(geometry);
+  if (rows_.bytes > rows.bytes) return false;
+  if (rows.pitch == 0) return true;
+  // Where a row does not run over the end of one of ours, it meets a sample as ours do.
+  return rows_.pitch == rows.pitch &&
+         (shown.begin - extent_.begin) % rows.pitch + rows.bytes <= rows.pitch;
+}
+
+bool Print::is_of_size(const c10::Storage& storage) const {
+  return bytes_in(storage) == storage_bytes_;
+}
+
+// Not all narrow rows can be met, but one in every few is. Through the stretches of wide rows
+// samples go on from row to row, so that, where there are as many rows, they meet each column.
+void Print::lay_out_samples(Rows rows) {
+  if (rows.pitch == 0 && 2 * rows.bytes > size_of(extent_)) rows.bytes = kFlatRowBytes;
+  if (rows.pitch == 0) rows.pitch = rows.bytes;
+  rows_ = rows;
+  const std::int64_t row_words = std::max(parts_of(rows.bytes, kWordBytes), kFewestWordsAStretch);
+  const std::int64_t pitch_words = parts_of(rows.pitch, kWordBytes);
+  const std::int64_t num_rows = parts_of(size_of(extent_), rows.pitch);
+  const std::int64_t most_words = std::min({row_words, num_rows, kMostWordsAStretch});
+  rows_a_sample_ = parts_of(kFewestWordsAStretch, pitch_words);
+  stretch_words_ = parts_of(pitch_words, parts_of(pitch_words, most_words));
+  stride_ = stride_through(stretch_words_);
+  const std::int64_t sample_bytes = rows_a_sample_ * rows.pitch;
   block_bytes_ = parts_of(kSmallBytes, sample_bytes) * sample_bytes;
 }
 
@@ -125,17 +154,18 @@ bool Print::fits(const c10::Storage& storage, Blocks blocks) const {
 }
 
 Print::Blocks Print::blocks_of(Extent extent) const {
-  if (extent.begin == extent.end || hashes_.empty()) return {};
+  const std::int64_t begin = std::max(extent.begin, extent_.begin) - extent_.begin;
+  const std::int64_t end = std::min(extent.end, extent_.end) - extent_.begin;
+  if (begin >= end || hashes_.empty()) return {};
   const std::int64_t count = all().end;
-  return {std::min(extent.begin / block_bytes_, count - 1),
-          std::min(parts_of(extent.end, block_bytes_), count)};
+  return {std::min(begin / block_bytes_, count - 1), std::min(parts_of(end, block_bytes_), count)};
 }
 
 std::uint64_t Print::read(const c10::Storage& storage, std::int64_t block) const {
-  const auto* bytes = static_cast<const char*>(storage.data());
+  const auto* bytes = static_cast<const char*>(storage.data()) + extent_.begin;
   const std::int64_t begin = block * block_bytes_;
-  const std::int64_t end = block + 1 == all().end ? num_bytes_ : begin + block_bytes_;
-  if (row_bytes_ > 0) return hash_of_samples(bytes, {begin, end});
+  const std::int64_t end = block + 1 == all().end ? size_of(extent_) : begin + block_bytes_;
+  if (!is_whole()) return hash_of_samples(bytes, {begin, end});
   return step(hash_of_all(bytes + begin, (end - begin) / kWordBytes),
               tail_of(bytes + begin, end - begin));
 }
@@ -143,15 +173,15 @@ std::uint64_t Print::read(const c10::Storage& storage, std::int64_t block) const
 /// Rows need not end where words do, nor storages where rows do. Among narrow ones it is not always
 /// the same one that is met, as writes come at regular distances.
 std::uint64_t Print::hash_of_samples(const char* bytes, Extent rows) const {
-  const std::int64_t last_word = num_bytes_ - kWordBytes;
-  const std::int64_t sample_bytes = rows_a_sample_ * row_bytes_;
+  const std::int64_t last_word = size_of(extent_) - kWordBytes;
+  const std::int64_t sample_bytes = rows_a_sample_ * rows_.pitch;
   Word hash = 0;
   for (std::int64_t first = rows.begin; first < rows.end; first += sample_bytes) {
     const std::int64_t sample = first / sample_bytes;
-    const std::int64_t row = first + irregular(sample, rows_a_sample_) * row_bytes_;
-    const std::int64_t offset = sample % window_words_ * stride_ % window_words_ * kWordBytes;
-    for (std::int64_t window = 0; window < row_bytes_; window += window_words_ * kWordBytes) {
-      const std::int64_t in_row = std::min(window + offset, row_bytes_ - kWordBytes);
+    const std::int64_t row = first + irregular(sample, rows_a_sample_) * rows_.pitch;
+    const std::int64_t offset = sample % stretch_words_ * stride_ % stretch_words_ * kWordBytes;
+    for (std::int64_t stretch = 0; stretch < rows_.pitch; stretch += stretch_words_ * kWordBytes) {
+      const std::int64_t in_row = std::min(stretch + offset, rows_.pitch - kWordBytes);
       Word word = 0;
       std::memcpy(&word, bytes + std::min(row + in_row, last_word), kWordBytes);
       hash = step(hash, word);

@@ -13,13 +13,14 @@ namespace gradrecomp::tape {
 /// How much of a storage is looked at.
 enum class Look : std::uint8_t { sampled, whole };
 
-/// Tells what a storage of host memory contains from other contents, block by block: what is read
-/// or written through a small view is looked at alone.
+/// Tells what some bytes of a storage of host memory contain from other contents, block by block:
+/// what is read or written through a small view is looked at alone.
 ///
-/// Guarantees: a whole look, which storages up to kSmallBytes always get, sees every write that
-///             changes a bit, but for one in 2^64 that changes several words. A sampled look sees
-///             one word of every row and of every column, where rows are runs of the innermost
-///             dimension, and no fewer than one word of every 4 KiB, nor more than one of 16.
+/// Guarantees: a whole look, which up to kSmallBytes always get, sees every write that changes a
+///             bit, but for one in 2^64 that changes several words. A sampled look sees one word of
+///             every row and of every column of the tensor that it was laid out for, where rows are
+///             runs of the innermost dimension of at least 16 words, and no fewer than one word of
+///             every 4 KiB. It reads no more than one of 16, or of as many as there are rows.
 class Print {
  public:
   static constexpr std::int64_t kSmallBytes = std::int64_t{64} << 10;
@@ -31,16 +32,24 @@ class Print {
   };
 
   Print() = default;
-  /// `geometry` says where rows end.
-  Print(const c10::Storage& storage, const Geometry& geometry, Look look);
+  /// Of what `extent` holds; `geometry` says where rows end.
+  Print(const c10::Storage& storage, Extent extent, const Geometry& geometry, Look look);
 
   [[nodiscard]] bool fits(const c10::Storage& storage) const;
   /// The same of some blocks alone.
   [[nodiscard]] bool fits(const c10::Storage& storage, Blocks blocks) const;
-  [[nodiscard]] bool is_of_size(const c10::Storage& storage) const {
-    return static_cast<std::int64_t>(storage.nbytes()) == num_bytes_;
+  [[nodiscard]] bool is_of_size(const c10::Storage& storage) const;
+  [[nodiscard]] bool is_whole() const { return rows_.pitch == 0; }
+  /// Whether it is of the storage from end to end.
+  [[nodiscard]] bool is_of_all() const { return covers({0, storage_bytes_}); }
+  [[nodiscard]] bool covers(Extent extent) const {
+    return extent_.begin <= extent.begin && extent.end <= extent_.end;
   }
-  [[nodiscard]] bool is_whole() const { return row_bytes_ == 0; }
+  [[nodiscard]] bool overlaps(Extent extent) const {
+    return extent_.begin < extent.end && extent.begin < extent_.end;
+  }
+  /// Whether it sees a write to any row or column of a tensor of this geometry.
+  [[nodiscard]] bool is_laid_out_for(const Geometry& geometry) const;
   [[nodiscard]] Blocks all() const { return {0, static_cast<std::int64_t>(hashes_.size())}; }
   /// Those that reveal a write to these bytes.
   [[nodiscard]] Blocks blocks_of(Extent extent) const;
@@ -49,19 +58,26 @@ class Print {
   static bool can_look_at(const c10::Storage& storage);
 
  private:
-  void lay_out_samples(std::int64_t row_bytes);
+  /// Rows of a tensor: runs of its innermost dimension.
+  struct Rows {
+    std::int64_t bytes = 0;  ///< of one
+    std::int64_t pitch = 0;  ///< bytes from one to the next; 0: there is no next
+  };
+  static Rows rows_of(const Geometry& geometry);
+  void lay_out_samples(Rows rows);
   [[nodiscard]] std::uint64_t read(const c10::Storage& storage, std::int64_t block) const;
   [[nodiscard]] std::uint64_t hash_of_samples(const char* bytes, Extent rows) const;
 
   std::vector<std::uint64_t> hashes_;  // of blocks
-  std::int64_t num_bytes_ = 0;
-  std::int64_t block_bytes_ = kSmallBytes;  // but of the last, which ends with the storage
+  std::int64_t storage_bytes_ = 0;
+  Extent extent_;
+  std::int64_t block_bytes_ = kSmallBytes;  // but of the last, which ends with the extent
 
-  // For a sampled look, which takes one row in every few and from it a word of each window.
-  std::int64_t row_bytes_ = 0;  // 0: all words are read
+  // For a sampled look, which takes one row in every few and from it a word of each stretch.
+  Rows rows_;  // of no pitch: all words are read
   std::int64_t rows_a_sample_ = 1;
-  std::int64_t window_words_ = 1;
-  std::int64_t stride_ = 1;  // in a window, from row to row
+  std::int64_t stretch_words_ = 1;
+  std::int64_t stride_ = 1;  // in a stretch, from row to row
 };
 
 }  // namespace gradrecomp::tape

@@ -8,6 +8,18 @@
 #include "tape/host_memory/host_copy.h"
 #include "tape/observer.h"
 
+// Note [ What the program holds ]
+// ~~~~~~~~~~~~~~~~~~~~~~~~~~~~~~~
+// What autograd has saved, a node reads as it is when backward comes to it. While the program holds
+// that memory, too, a handle gives it out, whatever the plan says. But the program may write to it
+// past its version counter, as by x.data().mul_(), and then let go: plain training still sees that
+// write, and what a replay makes again does not show it. So the tape holds on in the program's
+// place. That takes no memory which the program has not held when the region ended, and for
+// replays, plans and peaks it is as if the program had not let go.
+//
+// Not so where the step was opened and closed in the midst of a function: there all its variables
+// are still alive, and would stay.
+
 namespace gradrecomp::tape {
 
 Tape::Tape() : contents_(std::make_unique<Contents>()) {}
@@ -61,13 +73,25 @@ bool Tape::is_made_blindly(const Value& value) const {
 }
 
 bool Tape::may_vanish(ValueId id) const {
-  return values_[id].borrowed && !values_[id].snapshot && values_[id].num_handles == 0;
+  return values_[id].lent && !values_[id].snapshot && values_[id].num_handles == 0;
 }
 
 void Tape::print(ValueId id, const Geometry& geometry, Guard guard) {
   const auto storage = live_storage(id);
   if (!storage || !Print::can_look_at(storage)) return;
   contents_->print(id, storage, geometry, guard == Guard::whole ? Look::whole : Look::sampled);
+  values_[id].has_print = true;
+}
+
+void Tape::print_shown(ValueId id, const Geometry& shown, bool reads_beyond) {
+  const bool has_one = values_[id].has_print;
+  const bool is_small = values_[id].bytes <= Print::kSmallBytes;
+  if (guard_ == Guard::off || (has_one && (is_small || guard_ == Guard::whole))) return;
+  if (is_small || guard_ == Guard::whole) return print(id, shown, guard_);
+  if (has_one && contents_->knows(id, shown, reads_beyond)) return;
+  const auto storage = live_storage(id);
+  if (!storage || !Print::can_look_at(storage)) return;
+  contents_->print_shown(id, storage, shown, reads_beyond);
   values_[id].has_print = true;
 }
 
@@ -173,6 +197,14 @@ void Tape::seal() {
   if (observer_) observer_->sealed(*this);
 }
 
+void Tape::share_what_is_held() {
+  const auto guard = lock();
+  for (ValueId id = 0; id < static_cast<ValueId>(values_.size()); ++id) {
+    if (values_[id].num_handles == 0 || values_[id].external || abandoned(id)) continue;
+    values_[id].with_rare().shared = original_of(id);
+  }
+}
+
 // Nobody has looked at `id` since it was last read. What its memory contains now is not what was
 // read, so replays must not read it; handles still do, as in plain training.
 void Tape::distrust_if_written(ValueId id) {
@@ -221,10 +253,9 @@ void Tape::print_what_replays_read() {
   for (const Op& op : ops_) {
     if (op.num_wanted_results == 0) continue;
     for (const Read& read : op.reads) {
-      const Value& value = values_[read.value];
-      const bool ours = value.snapshot || may_vanish(read.value);
-      if (value.has_print || ours || abandoned(read.value)) continue;
-      print(read.value, *read.geometry, guard_);
+      const bool ours = values_[read.value].snapshot || may_vanish(read.value);
+      if (ours || abandoned(read.value)) continue;
+      print_shown(read.value, *read.geometry, reads_whole(op, read));
     }
   }
 }

@@ -37,8 +37,9 @@ using SweepPlans = std::shared_ptr<const std::vector<plan::Sweep>>;
 
 /// What a step has done so far, for its report.
 struct Counts {
-  std::int64_t replayed_ops = 0;     ///< run by sweeps, not by verification
-  std::int64_t substituted_ops = 0;  ///< of these, made again by kernels instead of their calls
+  std::int64_t unrecorded_calls = 0;  ///< passed on; see Note [ The door ]
+  std::int64_t replayed_ops = 0;      ///< run by sweeps, not by verification
+  std::int64_t substituted_ops = 0;   ///< of these, made again by kernels instead of their calls
   double replay_seconds = 0;
   std::int64_t offloaded_bytes = 0;  ///< that have left for host memory
   /// Held since the region ended, for replays yet to come, as lent memory they read went.
@@ -119,6 +120,9 @@ class Tape : public std::enable_shared_from_this<Tape> {
   void guard(Guard guard) { guard_ = guard; }
   /// Notes what `value` contains now.
   void print(ValueId value, const Geometry& geometry, Guard guard);
+  /// The same of what a tensor shows of it, or of all of it where that `reads_beyond` what it
+  /// shows, unless it is known. guard() says how.
+  void print_shown(ValueId value, const Geometry& shown, bool reads_beyond);
   /// Whether the program still holds exactly what was noted of all of it.
   [[nodiscard]] bool is_as_printed(ValueId value) const;
 
@@ -139,6 +143,9 @@ class Tape : public std::enable_shared_from_this<Tape> {
   void stop_wanting(ValueId value);
   /// Whether autograd may ask for a value yet.
   [[nodiscard]] bool has_handles() const;
+  /// Holds what the program still does, for handles alone, until none is left. Call it before
+  /// seal(), if at all. See Note [ What the program holds ].
+  void share_what_is_held();
   /// Ends the recording: drops what no replay or unpack can want.
   void seal();
 
@@ -154,7 +161,7 @@ class Tape : public std::enable_shared_from_this<Tape> {
   void name_plan(std::shared_ptr<const std::string> name) { plan_name_ = std::move(name); }
   [[nodiscard]] const std::string* plan_name() const { return plan_name_.get(); }
 
-  // --- its steps ---
+  // --- the step that it is of ---
 
   /// Keeps backward threads out while it is held, to look at several things at once.
   [[nodiscard]] std::unique_lock<std::recursive_mutex> lock() const;

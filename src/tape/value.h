@@ -32,6 +32,9 @@ struct RareParts {
   /// themselves.
   std::vector<c10::VariableVersion> alias_counters = {};
   std::uint32_t retired_version = 0;  ///< of counters that only the tape still has
+  /// The program's own hold at the seal, as it were, until no handle is left: it may write to the
+  /// memory past its version and let go of it, and autograd would read that.
+  c10::Storage shared = {};
 
   [[nodiscard]] std::uint32_t aliases_version() const {
     std::uint32_t version = retired_version;
@@ -61,15 +64,15 @@ struct Value {
   std::int32_t num_reads = 0;   ///< by recorded ops
   std::int32_t num_uses = 0;    ///< reads left in the current replay sweep
   std::int32_t sweep = 0;       ///< last replay sweep that visited it
-  /// Of `seen_version`, by writes that have been recorded. Too few of them only make a write seem
-  /// unseen.
+  /// How often recorded writes will raise the version counter above `seen_version`. If this is
+  /// too low, a recorded write looks like an unseen one; nothing worse happens.
   std::uint16_t num_due_bumps = 0;
   Hold hold = Hold::none;
   bool external : 1 = false;
   bool uninitialized : 1 = false;  ///< made by an empty-like op and not written yet
   bool must_keep : 1 = false;      ///< is a source, or would be if the program let go of it
   bool lost : 1 = false;           ///< cannot be made again and is not held
-  bool borrowed : 1 = false;       ///< lent to LibTorch, or by an operator that keeps hold of it
+  bool lent : 1 = false;           ///< lent to LibTorch, or by an operator that keeps hold of it
   bool has_print : 1 = false;      ///< what it contains is known, see Contents
   bool stale : 1 = false;          ///< what the program holds is no longer this content
   bool snapshot : 1 = false;       ///< cloned when overwritten, because its content is a source

@@ -6,6 +6,7 @@
 
 #include <thread>
 
+#include "devices/on_device.h"
 #include "gradrecomp/host_link.h"
 #include "gradrecomp/kernels/table.h"
 #include "gradrecomp/models/bert.h"
@@ -25,8 +26,6 @@ using ::testing::HasSubstr;
 using ::testing::IsEmpty;
 
 class Device : public LiveMemory {};
-
-at::Tensor on_device(const at::Tensor& tensor) { return tensor.to(kHostDevice); }
 
 template <typename Model>
 Model moved(Model model) {

@@ -293,5 +293,20 @@ TEST(UntrackedTensor, H5ModifiedInPlaceIsAutogradsOwnError) {
   }
 }
 
+TEST(ForeignTensor, H5CallsThatRanUnrecordedAreReported) {
+  const auto weight = torch::randn({6, 6}).requires_grad_();
+  Region region({.policy = "drop_all"});
+  for (const bool has_foreign : {true, false}) {
+    const auto x = torch::randn({4, 6});
+    const auto y = region.run([&] {
+      const auto h = x.mm(weight).tanh();
+      return has_foreign ? h.to_sparse().to_dense().exp() : h.exp();
+    });
+    y.sum().backward();
+    EXPECT_EQ(region.last_step().num_unrecorded_calls > 0, has_foreign);
+    EXPECT_EQ(region.brief_report().find("ran unrecorded") != std::string::npos, has_foreign);
+  }
+}
+
 }  // namespace
 }  // namespace gradrecomp::test

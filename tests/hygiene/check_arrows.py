@@ -48,8 +48,9 @@ ROOMS = {
         "substitutes": {"tape", "aten", "dispatch"},
         "calls": {"tape", "aten", "dispatch"},
         "lent": {"tape", "aten"},
+        "interception": {"aten"},
         "record": {"tape", "aten", "dispatch", "host_memory", "substitutes", "calls", "lent",
-                   "replay"},
+                   "replay", "interception"},
         "replay": {"tape", "aten", "dispatch", "substitutes"},
     },
     "program": {
@@ -96,7 +97,7 @@ def room_of(path):
     if folder not in ROOMS:
         return None
     if "/" in name:
-        return name.split("/")[0]
+        return name.rpartition("/")[0]  # of rooms within rooms the whole path: they need arrows too
     if folder in ROOMS[folder]:
         return folder  # what lies beside the rooms has arrows too
     headers = HEADERS.get(folder, {}).items()

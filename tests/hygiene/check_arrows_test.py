@@ -46,6 +46,9 @@ class CheckArrows(unittest.TestCase):
         self.assert_fault("src/plan/search/make_plan.cpp", '#include "profile/meter.h"\n',
                           "plan/ must not know profile/")
 
+    def test_rejects_a_room_within_a_room_without_arrows(self):
+        self.assert_fault("src/tape/record/inner/part.cpp", "", "tape/record/inner is not a room")
+
     def test_rejects_a_way_around_the_include_folder(self):
         self.assert_fault("src/plan/search/make_plan.cpp", '#include "../tape/tape.h"\n', "without '..'")
 

@@ -22,7 +22,8 @@ std::int64_t num_blocks(const Print& print, const at::Tensor& shown) {
 }
 
 Print print_of(const at::Tensor& tensor, Look look) {
-  return {tensor.storage(), Geometry(tensor), look};
+  const auto bytes = static_cast<std::int64_t>(tensor.storage().nbytes());
+  return {tensor.storage(), {0, bytes}, Geometry(tensor), look};
 }
 
 char& byte_at(const at::Tensor& tensor, std::int64_t position) {
@@ -77,7 +78,8 @@ TEST(PrintTest, BlocksOfAWriteTellOfItAndNoOthersDo) {
 }
 
 TEST(PrintTest, SampledLookSeesEveryRowAndColumn) {
-  for (const Shape& shape : std::vector<Shape>{{300, 700}, {2000, 64}, {64, 2000}, {513, 1001}}) {
+  for (const Shape& shape : std::vector<Shape>{
+           {300, 700}, {2000, 64}, {64, 2000}, {513, 1001}, {10, 4096}, {3, 40000}, {2, 16384}}) {
     auto tensor = torch::zeros(shape);
     const Print print = print_of(tensor, Look::sampled);
     ASSERT_FALSE(print.is_whole());
@@ -88,6 +90,42 @@ TEST(PrintTest, SampledLookSeesEveryRowAndColumn) {
         tensor.select(dim, i).fill_(0);
       }
     }
+  }
+}
+
+TEST(PrintTest, ItsRowsMayBeThoseOfAPartOfAStorage) {
+  const auto storage = torch::zeros({100 + 256 * 1024});
+  auto wide = storage.narrow(0, 100, 256 * 1024).view({256, 1024});
+  for (auto shown : {wide, wide.t(), wide.narrow(1, 300, 200), wide.narrow(0, 7, 200)}) {
+    const Geometry geometry(shown);
+    const Print print(storage.storage(), geometry.extent(), geometry, Look::sampled);
+    ASSERT_FALSE(print.is_whole());
+    EXPECT_TRUE(print.is_laid_out_for(geometry));
+    for (const std::int64_t dim : {0, 1}) {
+      for (std::int64_t i = 0; i < shown.size(dim); ++i) {
+        shown.select(dim, i).fill_(1);
+        EXPECT_FALSE(print.fits(storage.storage())) << shown.sizes() << " " << dim << " " << i;
+        shown.select(dim, i).fill_(0);
+      }
+    }
+  }
+}
+
+// As a loop over the tokens of a batch reads them.
+TEST(ContentsTest, OfTensorsThatOverlapIsPrintedForAllOfThem) {
+  const auto batch = torch::zeros({64, 200, 32});
+  Contents contents;
+  std::vector<Geometry> tokens;
+  for (std::int64_t t = 0; t < 200; ++t) tokens.emplace_back(batch.select(1, t));
+  contents.print_shown(0, batch.storage(), tokens[0], false);
+  EXPECT_FALSE(contents.knows(0, tokens[1], false));
+  contents.print_shown(0, batch.storage(), tokens[1], false);
+  for (const Geometry& token : tokens) EXPECT_TRUE(contents.knows(0, token, false));
+  EXPECT_FALSE(contents.knows_whole(0)) << "samples will do";
+  for (std::int64_t t = 0; t < 200; ++t) {
+    batch.select(1, t)[t % 64].fill_(1);
+    EXPECT_FALSE(contents.fits(0, batch.storage(), tokens[t])) << t;
+    batch.select(1, t)[t % 64].fill_(0);
   }
 }
 
@@ -121,6 +159,31 @@ TEST(ContentsTest, BlocksThatFitAreLookedAtOnceInASweepAndAgainInTheNext) {
   EXPECT_FALSE(fits(4000, 1));
   EXPECT_FALSE(fits(0, 2));
   EXPECT_FALSE(contents.fits_in_sweep(0, tensor.storage(), 2));
+}
+
+TEST(ContentsTest, OfTensorsWithRowsOfTheirOwnAreKnownByThose) {
+  const auto storage = torch::zeros({512 * 1024}).storage();
+  const auto shown = [&](at::IntArrayRef sizes, std::int64_t offset) {
+    return Geometry(torch::empty({0}).set_(storage, offset, sizes));
+  };
+  Contents contents;
+  const Geometry flat = shown({4096}, 0);
+  contents.print_shown(0, storage, flat, false);
+  EXPECT_TRUE(contents.knows(0, flat, false));
+  EXPECT_FALSE(contents.knows(0, flat, true)) << "it is of a part";
+  const Geometry rows = shown({256, 1024}, 4096);
+  EXPECT_FALSE(contents.knows(0, rows, false));
+  contents.print_shown(0, storage, rows, false);
+  EXPECT_TRUE(contents.knows(0, rows, false));
+  EXPECT_FALSE(contents.knows(0, rows, true)) << "it is of a part";
+  EXPECT_FALSE(contents.knows_whole(0));
+  // One that is shown in ever other ways is known to the bit after a few.
+  for (std::int64_t width = 2000; width < 2010; ++width) {
+    const Geometry other = shown({200, width}, 0);
+    if (!contents.knows(0, other, false)) contents.print_shown(0, storage, other, false);
+    EXPECT_TRUE(contents.knows(0, other, false));
+  }
+  EXPECT_TRUE(contents.knows_whole(0));
 }
 
 }  // namespace

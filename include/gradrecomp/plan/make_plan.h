@@ -10,25 +10,26 @@
 namespace gradrecomp::plan {
 
 /// Finds the best plan for `request`: exact menus of blocks, put together by an exact program over
-/// the chain they form, then annealing on the simulator, all entered in one book of answers.
+/// the chain they form, then annealing on the simulator; all of it goes into one book of answers.
 ///
 /// Every plan carries a proof of how good it is: Plan::proven_peak_bytes and proven_overhead.
 /// On several devices one is planned after the other, nothing is replayed twice unless the budget
 /// is about one of them only, and the proof is of the main device.
 ///
 /// An unreachable max_peak_bytes is not an error: the plan is the one of the lowest peak found,
-/// with `feasible` false. So is max_overhead where a selection forces dearer replays.
+/// with `feasible` false. The same holds for max_overhead where a selection forces dearer replays.
 /// Guarantees: the simulated overhead, or peak, is within the budget unless `feasible` is false; on
 ///             one device a larger max_overhead never gives a higher peak; on several it gives none
 ///             a higher peak than the plain step has, or 1/256 of all peaks, unless a selection
-///             forces it; never worse
-///             than a fixed policy that the budget admits, every_k up to k = 32 included (on
-///             several devices: by the sum of peaks, of those that raise none); deterministic.
+///             forces it; never worse than a fixed policy that the budget admits, every_k up to
+///             k = 32 included (on several devices: by the sum of peaks, of those that raise none);
+///             deterministic.
 /// Complexity: about 0.1 s for 800 ops at 5% overhead, 0.7 s where every plan is looked at.
 /// Threads:    safe to call from several threads.
 /// Throws:     std::invalid_argument if the graph, the selection or the budget is not valid.
-/// Source:     Notes in block_graph.cpp, menu.cpp, chain.cpp, answer_book.cpp, annealing.cpp,
-///             local_search.cpp and lower_bound.cpp.
+/// Source:     Notes in block_graph.cpp, menu.cpp, chain.cpp, grouped_chain.cpp, answer_book.cpp,
+///             annealing.cpp, local_search.cpp, device_search.cpp, offload_search.cpp and
+///             relaxation.cpp.
 GRADRECOMP_API Plan make_plan(const Graph& graph, const Request& request);
 
 /// The plans that no other one found beats in both predicted peak and overhead, by rising overhead.

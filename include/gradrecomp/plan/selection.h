@@ -21,15 +21,15 @@ struct Selection {
   bool operator==(const Selection&) const = default;
 };
 
-/// What a selection says of one value.
-enum class Verdict : std::uint8_t { open, keep, drop };
+/// What a selection asks of one value.
+enum class Constraint : std::uint8_t { open, keep, drop };
 
-/// The verdict of `selection` on every value; only saved values are ever decided.
+/// The constraint of `selection` on every value; it only ever constrains saved values.
 ///
 /// What cannot be replayed stays kept whatever a drop pattern says.
 /// Throws:  std::invalid_argument if a pattern or layer type matches nothing, a layer type is not
 ///          known, or a value is to be kept and dropped.
-GRADRECOMP_API std::vector<Verdict> select(const Graph& graph, const Selection& selection);
+GRADRECOMP_API std::vector<Constraint> select(const Graph& graph, const Selection& selection);
 
 /// The layer types that a selection can name: "BatchNorm", "Conv", "Linear", ...
 ///

@@ -17,14 +17,14 @@ struct Claim {
   bool holds = false;
 };
 
-/// Checks what `plan` says of itself, without trust in what made it.
+/// Checks what `plan` says of itself, without trusting what made it.
 ///
 /// The plan is simulated on the graph: peaks and counts must be equal, overheads equal but for
 /// rounding. Each proof's minimum cut is solved anew in whole numbers, and must prove what is
 /// claimed or more. Of plans that offload, no stalls are checked: the speed of the link is not in
 /// the plan.
 /// Throws:  std::invalid_argument if `plan` is for another op sequence than that of `graph`, or
-///          not one of its plans, or the graph is no graph.
+///          does not fit it, or `graph` is invalid.
 GRADRECOMP_API std::vector<Claim> verify(const Graph& graph, const Plan& plan);
 
 }  // namespace gradrecomp::plan

@@ -64,8 +64,9 @@ void add_workload_arguments(CLI::App& command, WorkloadOptions& options) {
 
 void add_budget_arguments(CLI::App& command, Options& options) {
   auto& o = options;
-  auto* overhead = command.add_option("--max-overhead", o.max_overhead,
-                                      "Extra cost as a ratio to the plain step (0.05)");
+  auto* overhead = command.add_option(
+      "--max-overhead", o.max_overhead,
+      fmt::format("Extra cost as a ratio to the plain step ({})", Options::kDefaultOverhead));
   auto* peak = command.add_option("--max-peak", o.max_peak_bytes,
                                   "Activation bytes instead: 512MiB, 2GiB, ...");
   auto* policy = command.add_option_function<std::string>(

@@ -61,9 +61,9 @@ void print_reports(const BenchOptions& options, const std::vector<ArmResult>& re
   }
 }
 
-/// `arms` behind plain. Seconds are from paired ratios, so that arms compare although they ran at
+/// `arms` after plain. Seconds are from paired ratios, so that arms compare although they ran at
 /// different times.
-std::vector<ArmResult> behind_plain(const ArmRunner& runner, const std::vector<ArmResult>& arms) {
+std::vector<ArmResult> after_plain(const ArmRunner& runner, const std::vector<ArmResult>& arms) {
   std::vector<ArmResult> results{runner.plain()};
   results.insert(results.end(), arms.begin(), arms.end());
   for (ArmResult& result : results) {
@@ -86,7 +86,7 @@ std::vector<ArmResult> run_arms(Workload& workload, const BenchOptions& options,
   std::vector<ArmResult> results;
   for (const Arm& arm : arms_to_run(compared, main_arm(options.budget))) {
     arms.push_back(runner.run(arm));
-    results = behind_plain(runner, arms);
+    results = after_plain(runner, arms);
     note(results);
   }
   return results;

@@ -41,7 +41,7 @@ void confirm(BatchAnswer& answer, const plan::BatchRequest& request,
 
 /// Profiles two steps, answers the questions for all batch sizes, and confirms each answer by real
 /// steps, at smaller batches where it does not hold.
-/// Throws:  BadInput if the model cannot be had at these batch sizes;
+/// Throws:  BadInput if the model cannot be built at these batch sizes;
 ///          std::invalid_argument if its two steps differ in more than sizes.
 BatchStudy make_batch_study(const BatchQuestions& questions);
 

@@ -23,11 +23,11 @@ struct BatchTrial {
   std::int64_t measured_peak_bytes = 0;  ///< 0: the plan asks for too much, and no step followed it
   double samples_per_second = 0;         ///< measured
   double predicted_samples_per_second = 0;  ///< from the steps at two other batch sizes
-  std::string problem = {};  ///< why the model cannot be had at this batch; empty: it can
+  std::string problem = {};  ///< why the model cannot be run at this batch; empty: it can
   std::optional<bool> bitwise_equal = {};  ///< to the plain step; unset: not compared
 };
 
-/// The highest of the peaks that it was predicted and measured to take.
+/// The higher of its predicted and its measured peak.
 std::int64_t peak_bytes(const BatchTrial& trial);
 
 /// Whether the plan and the steps are within `request`.

@@ -9,7 +9,7 @@ namespace gradrecomp::program {
 /// system counts it: resident pages, whoever asked for them.
 class ResidentMeter {
  public:
-  /// Gives free memory back first, for what is used again to count.
+  /// Gives free memory back first, so that reused memory counts.
   ResidentMeter();
 
   /// The most pages held since then, above those held then, in bytes. None where the system does

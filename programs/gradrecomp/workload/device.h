@@ -29,7 +29,7 @@ at::Tensor memory_beyond(std::int64_t cap_bytes, c10::Device device);
 /// Runs `step`, and lets what runs after it run, by algorithms that give the same bits every time,
 /// as far as LibTorch has them.
 ///
-/// Where an operator has none, `step` runs a second time and that operator as it does otherwise.
+/// Where an operator has none, `step` runs a second time, with that operator's usual algorithm.
 void run_deterministically(const std::function<void()>& step);
 
 /// Waits until the device has done all it was given.

@@ -40,7 +40,8 @@ void check_image_size(const WorkloadOptions& options, ModelFamily family) {
 
 void check_types(const WorkloadOptions& options) {
   if (options.dtype == "float16" && options.device == "cpu") {
-    reject("--dtype", options.dtype, "float32 or bfloat16 on the CPU, or go with --device cuda.");
+    reject("--dtype", options.dtype,
+           "float32 or bfloat16 on the CPU. Pass --device cuda for float16.");
   }
   if (!options.autocast.empty() && options.dtype != "float32") {
     reject("--dtype", options.dtype,

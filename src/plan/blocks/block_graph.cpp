@@ -11,9 +11,9 @@
 // makes, in no bytes, the values that cross into the block; a plan that drops them shows when the
 // first replay reaches across. Backward begins with the demand of what the block hands on, as a
 // later block's replay makes it; where that is kept, nothing happens. Then come the events of the
-// block's window: those in backward from the first demand of a value that is at home here to that
-// of one at home in an earlier block. They start from the memory that belongs to no value then.
-// Memory that lives on when the region ends, such as its outputs, is counted there too.
+// block's backward: from the first demand of a value that ops of this block are the last to use, to
+// that of one whose last user is in an earlier block. They start from the memory that belongs to no
+// value then. Memory that lives on when the region ends, such as its outputs, is counted there too.
 //
 // Values that cross more than one cut are kept beforehand, as no chain of blocks describes them.
 
@@ -22,13 +22,13 @@ namespace {
 
 class Extractor {
  public:
-  Extractor(const Graph& graph, const Blocks& blocks, std::span<const Verdict> verdicts,
+  Extractor(const Graph& graph, const Blocks& blocks, std::span<const Constraint> constraints,
             std::int64_t tiny_bytes)
       : graph_(graph),
         blocks_(blocks),
-        verdicts_(verdicts),
+        constraints_(constraints),
         tiny_bytes_(tiny_bytes),
-        window_(find_windows(graph, blocks)),
+        at_work_(find_blocks_at_work(graph, blocks)),
         local_(graph.values.size(), -1),
         resident_(graph.values.size(), 1),
         resized_(graph.values.size(), -1),
@@ -60,7 +60,7 @@ class Extractor {
   void find_start() {
     while (graph_.events[seal_].kind != EventKind::seal) ++seal_;
     start_.assign(blocks_.blocks.size(), num_events());
-    for (Index t = num_events() - 1; t > seal_; --t) start_[window_[t]] = t;
+    for (Index t = num_events() - 1; t > seal_; --t) start_[at_work_[t]] = t;
   }
 
   /// A value is resident if the program still owns it when the region ends.
@@ -92,7 +92,7 @@ class Extractor {
     resident_bytes_.push_back(bytes);
   }
 
-  /// Each block's events: of its window, and of the values it makes wherever they are.
+  /// Each block's events: those while it is at work, and of the values it makes wherever they are.
   void sort_events() {
     for (Index t = 0; t < num_events(); ++t) {
       const Event& event = graph_.events[t];
@@ -104,7 +104,7 @@ class Extractor {
       const bool of_value = event.kind != EventKind::outside && event.kind != EventKind::run_op;
       const Index maker = of_value ? blocks_.made_in[event.id] : -1;
       if (maker >= 0) events_of_[maker].push_back(t);
-      if (window_[t] != maker) events_of_[window_[t]].push_back(t);
+      if (at_work_[t] != maker) events_of_[at_work_[t]].push_back(t);
     }
   }
 
@@ -159,7 +159,9 @@ class Extractor {
     for (const Index v : blocks_.blocks[block].boundary) {
       const Value& x = value(v);
       const bool can_drop = is_own(v, block) && !x.must_keep && !x.snapshot && resident_[v] == 0;
-      if (!can_drop || verdicts_[v] == Verdict::keep || blocks_.home[v] > block + 1) continue;
+      if (!can_drop || constraints_[v] == Constraint::keep ||
+          blocks_.first_demanded_in[v] > block + 1)
+        continue;
       values.push_back(v);
     }
     std::stable_partition(values.begin(), values.end(), [this](Index v) { return is_large(v); });
@@ -206,7 +208,7 @@ class Extractor {
     for (const Index t : events_of_[block]) {
       const Event& event = graph_.events[t];
       if (t > seal_) {
-        const bool releases_input = event.kind == EventKind::release && window_[t] == block;
+        const bool releases_input = event.kind == EventKind::release && at_work_[t] == block;
         if (releases_input && is_input(event.id)) add_event(EventKind::save, event.id);
         continue;
       }
@@ -216,7 +218,8 @@ class Extractor {
       if (of_value && is_own(event.id, block)) add_event(event.kind, event.id);
     }
     for (const Index id : made_.inputs) {
-      // One handle more than is released here: the last release may lie in another window.
+      // One handle more than is released here: the last release may come while another block is at
+      // work.
       add_event(EventKind::save, made_.global[id]);
       add_event(EventKind::death, made_.global[id]);
     }
@@ -251,16 +254,16 @@ class Extractor {
 
   void add_backward_event(Index t, Index block) {
     const Event& event = graph_.events[t];
-    const bool in_window = window_[t] == block;
+    const bool at_work = at_work_[t] == block;
     if (event.kind == EventKind::pass_end) return made_.graph.events.push_back(event);
     if (event.kind == EventKind::outside) return add_outside(event.net_bytes, event.peak_bytes);
     if (event.kind == EventKind::death) {
-      if (in_window) add_outside(-value(event.id).bytes, 0);
+      if (at_work) add_outside(-value(event.id).bytes, 0);
       return;
     }
     const bool of_value = event.kind == EventKind::demand || event.kind == EventKind::release;
     if (!of_value) return;
-    if (is_own(event.id, block) || (in_window && is_input(event.id))) {
+    if (is_own(event.id, block) || (at_work && is_input(event.id))) {
       add_event(event.kind, event.id);
     }
   }
@@ -282,9 +285,9 @@ class Extractor {
     for (Index i = ops.begin_op; i < ops.end_op; ++i) {
       for (const Index v : graph_.ops[i].outputs) {
         const Value& x = value(v);
-        if (verdicts_[v] == Verdict::drop) made_.keep[local_[v]] = 0;
-        if (verdicts_[v] != Verdict::open || x.must_keep || x.overwritten_by >= 0) continue;
-        if (resident_[v] != 0 || blocks_.home[v] > block || !is_large(v)) continue;
+        if (constraints_[v] == Constraint::drop) made_.keep[local_[v]] = 0;
+        if (constraints_[v] != Constraint::open || x.must_keep || x.overwritten_by >= 0) continue;
+        if (resident_[v] != 0 || blocks_.first_demanded_in[v] > block || !is_large(v)) continue;
         made_.choices.push_back(local_[v]);
       }
     }
@@ -292,12 +295,12 @@ class Extractor {
 
   const Graph& graph_;
   const Blocks& blocks_;
-  std::span<const Verdict> verdicts_;
+  std::span<const Constraint> constraints_;
   std::int64_t tiny_bytes_;
-  std::vector<Index> window_;
+  std::vector<Index> at_work_;
   std::vector<Index> local_;
   std::vector<std::uint8_t> resident_;
-  std::vector<Index> resized_;  // into which value, by that; -1: none
+  std::vector<Index> resized_;  // per value: the one it replaces in other memory; -1: none
   std::vector<std::vector<Index>> events_of_;
   std::vector<std::int64_t> resident_bytes_;  ///< live before each event, kept values aside
   std::vector<Index> start_;                  ///< per block: first event of its backward
@@ -307,8 +310,8 @@ class Extractor {
 
 }  // namespace
 
-std::vector<Index> find_windows(const Graph& graph, const Blocks& blocks) {
-  std::vector<Index> window;
+std::vector<Index> find_blocks_at_work(const Graph& graph, const Blocks& blocks) {
+  std::vector<Index> at_work;
   Index block = 0;
   bool sealed = false;
   for (const Event& event : graph.events) {
@@ -318,16 +321,17 @@ std::vector<Index> find_windows(const Graph& graph, const Blocks& blocks) {
       sealed = true;
       block = static_cast<Index>(blocks.blocks.size()) - 1;
     }
-    if (sealed && event.kind == EventKind::demand) block = std::min(block, blocks.home[event.id]);
-    window.push_back(block);
+    if (sealed && event.kind == EventKind::demand)
+      block = std::min(block, blocks.first_demanded_in[event.id]);
+    at_work.push_back(block);
   }
-  return window;
+  return at_work;
 }
 
 std::vector<BlockGraph> make_block_graphs(const Graph& graph, const Blocks& blocks,
-                                          std::span<const Verdict> verdicts,
+                                          std::span<const Constraint> constraints,
                                           std::int64_t tiny_bytes) {
-  Extractor extractor(graph, blocks, verdicts, tiny_bytes);
+  Extractor extractor(graph, blocks, constraints, tiny_bytes);
   std::vector<BlockGraph> made;
   for (std::size_t b = 0; b < blocks.blocks.size(); ++b) {
     made.push_back(extractor.extract(static_cast<Index>(b)));

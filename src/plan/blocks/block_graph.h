@@ -27,10 +27,13 @@ struct BlockGraph {
 
 /// Every block of `graph`. Values of fewer than `tiny_bytes` are not chosen among.
 std::vector<BlockGraph> make_block_graphs(const Graph& graph, const Blocks& blocks,
-                                          std::span<const Verdict> verdicts,
+                                          std::span<const Constraint> constraints,
                                           std::int64_t tiny_bytes);
 
 /// Per event: the block whose forward or backward it belongs to.
-std::vector<Index> find_windows(const Graph& graph, const Blocks& blocks);
+///
+/// In backward these never rise within a pass, as a chain of blocks has it. Fixed policies follow
+/// what saved a value instead, see event_groups().
+std::vector<Index> find_blocks_at_work(const Graph& graph, const Blocks& blocks);
 
 }  // namespace gradrecomp::plan

@@ -11,8 +11,8 @@
 
 // Note [ Menus ]
 // ~~~~~~~~~~~~~~
-// An option is as good as another if it is so in all of retained bytes, swept bytes, both peaks and
-// cost. The options that none is better than are found by a Pareto local search: begin with all
+// An option is as good as another if none of its retained bytes, swept bytes, two peaks and cost is
+// higher. The options that no other one beats are found by a Pareto local search: begin with all
 // choices kept, what autograd saved kept, and none kept; keep or drop one choice of an option on
 // the menu; simulate; put it on the menu if nothing there is as good, and take off what it beats;
 // until every option has been tried so, or the simulations are used up. If there are few choices,

@@ -41,7 +41,8 @@ struct MenuSize {
 
 Menu make_menu(const BlockGraph& block, const ReplayCost& replay_cost, const MenuSize& size);
 
-/// The menu of a block whose ops cost by so much more than those of the block that has `menu`.
+/// `menu` for another block, equal but for costs. `differences`: how much more each of its ops
+/// costs.
 Menu recosted(Menu menu, const std::vector<double>& differences);
 
 }  // namespace gradrecomp::plan

@@ -33,7 +33,7 @@ struct Option {
 /// The ops that an option replays, each as often as it does.
 struct ReplayList {
   std::vector<Index> ops;
-  std::size_t num_passing = 0;  ///< of these, those of a replay that runs through the block: first
+  std::size_t num_passing = 0;  ///< so many of the first belong to a replay that runs through
 };
 
 /// The kept set over the values of the block's graph, choice i kept where bit i is set.

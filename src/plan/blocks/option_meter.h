@@ -17,11 +17,11 @@ class OptionMeter {
               CutFate out, CutFate in)
       : block_(block), replay_cost_(replay_cost), simulator_(simulator), out_(out), in_(in) {}
 
-  /// All of an option but its tail peak and replays. Kept is what backward or replays want of
-  /// `kept`, for choices of the block as far as there are bits.
+  /// Measures all members of an option but its tail peak and replays. Bit i of `kept` keeps the
+  /// block's i-th choice; the option's own bits are those of them that backward or replays need.
   Option measure(std::uint64_t kept, bool just_in_time = false);
 
-  /// The late peak, also where a replay of a later block would have made what it reaches for.
+  /// The late peak if no replay of a later block has made what this block's replays reach for.
   std::int64_t tail_peak(const Option& option);
 
   ReplayList replays(const Option& option);

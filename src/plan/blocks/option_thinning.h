@@ -6,13 +6,13 @@
 
 namespace gradrecomp::plan {
 
-/// Whether `a` is so in all that counts.
+/// Whether `a` is as good as `b` in every figure.
 bool as_good(const Option& a, const Option& b);
 
 /// Leaves out each option that another is as good as.
 void keep_best(std::vector<Option>& options);
 
-/// Leaves `num_options` of many options, those that the others replace worst.
+/// Reduces the options to `num_options`: those that others could least well replace.
 std::vector<Option> thinned_options(std::vector<Option> options, int num_options);
 
 }  // namespace gradrecomp::plan

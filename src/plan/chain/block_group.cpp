@@ -10,15 +10,15 @@
 #include "partial_plan.h"
 #include "plan/blocks/option_thinning.h"
 
-// A group's menu is made of its own fronts, each with a block behind it that only has a peak: none
-// as for the last group of a chain, whose own peak counts; a high one as for the first, of which
-// only what it retains does; and some between.
+// A group's menu is made of its own fronts, each for a stand-in block after it that only has a
+// peak. A peak of zero stands for the last group of a chain, where the group's own peak counts; a
+// high one for the first, where only what the group retains counts; and some lie between.
 
 namespace gradrecomp::plan {
 namespace {
 
 constexpr int kNumOptions = 96;
-constexpr std::array kPeaksBehind{0.0, 0.15, 0.5, 2.0};  // of what a group retains at most
+constexpr std::array kPeaksAfter{0.0, 0.15, 0.5, 2.0};  // of what a group retains at most
 
 std::int64_t peak_bytes(const std::vector<BlockChoice>& choices) {
   constexpr int kReaches = 10;
@@ -46,10 +46,10 @@ Menu peak_alone(std::int64_t bytes) {
 std::vector<ChainPoint> fronts(std::span<const Menu* const> menus, const ChainSize& size) {
   std::vector<ChainPoint> points;
   const auto retained = static_cast<double>(most_retained(menus));
-  for (const double part : kPeaksBehind) {
-    const Menu behind = peak_alone(std::llround(part * retained));
+  for (const double part : kPeaksAfter) {
+    const Menu after = peak_alone(std::llround(part * retained));
     std::vector<const Menu*> all(menus.begin(), menus.end());
-    all.push_back(&behind);
+    all.push_back(&after);
     for (ChainPoint& point : solve_chain(all, size)) {
       point.choices.pop_back();
       points.push_back(std::move(point));

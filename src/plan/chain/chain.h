@@ -31,13 +31,13 @@ struct ChainSize {
   double max_cost = 1;
   int num_buckets = 500;
   int num_open_points = 6;  ///< kept in each bucket while a run of dropped boundaries is open
-  /// Plans above this are not wanted, and of those within it only cheaper ones than others.
+  /// Plans above this are not wanted; of those within it, only the cheapest is.
   std::int64_t max_peak_bytes = std::numeric_limits<std::int64_t>::max();
   int max_passes = 0;  ///< replays that may run through a block and leave nothing behind, up to 9
 };
 
-/// Measured seconds differ from op to op, so that more plans differ in cost than in FLOPs: so many
-/// times as many buckets tell them apart.
+/// Measured seconds differ from op to op, so that more plans differ in cost than in FLOPs: this
+/// many times more buckets separate them.
 inline constexpr int kFinerInSeconds = 2;
 
 /// The front of a chain of blocks by rising cost; see Note [ Chains ] in chain.cpp.
@@ -52,8 +52,9 @@ inline constexpr std::int64_t kLeastStep = 1000;
 /// Replaying every op once costs less: a step's forward is less than half of it.
 inline constexpr double kMostOnce = 0.5;
 
-/// Calls `visit` for the points that are worth a simulation. The menus' peaks are the simulator's
-/// or nearly so: a small step is not, but for the last, and the first within `max_peak_bytes`.
+/// Calls `visit` for the points that are worth a simulation. As the menus' peaks are nearly the
+/// simulator's, those a small step below the last one visited are not worth it, except the last
+/// point and the first within `max_peak_bytes`.
 template <typename Visit>
 void for_each_large_step(std::span<const ChainPoint> points, std::int64_t max_peak_bytes,
                          const Visit& visit) {

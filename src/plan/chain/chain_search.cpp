@@ -6,6 +6,7 @@
 
 #include "grouped_chain.h"
 #include "plan/graph/choosable_values.h"
+#include "plan/graph/first_demands.h"
 #include "plan/graph/wanted_values.h"
 
 namespace gradrecomp::plan {
@@ -35,34 +36,25 @@ int most_blocks(const Graph& graph) {
 }
 
 std::vector<Index> find_backward_begins(const Graph& graph, const Blocks& blocks) {
-  const std::vector<Index> window = find_windows(graph, blocks);
-  std::vector<Index> begin(blocks.blocks.size() + 1, static_cast<Index>(window.size()));
-  for (std::size_t t = window.size(); t-- > 0;) {
+  const std::vector<Index> at_work = find_blocks_at_work(graph, blocks);
+  std::vector<Index> begin(blocks.blocks.size() + 1, static_cast<Index>(at_work.size()));
+  for (std::size_t t = at_work.size(); t-- > 0;) {
     if (graph.events[t].kind == EventKind::seal) break;
-    begin[window[t]] = static_cast<Index>(t);
+    begin[at_work[t]] = static_cast<Index>(t);
   }
   return begin;
-}
-
-std::vector<Index> find_first_demands(const Graph& graph) {
-  std::vector<Index> first(graph.values.size(), 0);
-  for (std::size_t t = graph.events.size(); t-- > 0;) {
-    const Event& event = graph.events[t];
-    if (event.kind == EventKind::demand) first[event.id] = static_cast<Index>(t);
-  }
-  return first;
 }
 
 }  // namespace
 
 ChainSearch::ChainSearch(const Graph& graph, const ReplayCost& replay_cost,
-                         std::span<const Verdict> verdicts, Replays replays)
+                         std::span<const Constraint> constraints, Replays replays)
     : graph_(graph),
       in_seconds_(replay_cost.model() == CostModel::seconds),
       blocks_(find_blocks(graph, most_blocks(graph))),
-      block_graphs_(make_block_graphs(graph, blocks_, verdicts, tiny_bytes(graph))),
+      block_graphs_(make_block_graphs(graph, blocks_, constraints, tiny_bytes(graph))),
       backward_begin_(find_backward_begins(graph, blocks_)),
-      first_demand_(find_first_demands(graph)),
+      first_demand_(first_demands(graph, 0)),
       menus_(block_graphs_, replay_cost, menu_size(replays, blocks_.blocks.size())) {
   // The chain does not count what later passes ask for.
   well_cut_ =

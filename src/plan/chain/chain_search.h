@@ -17,8 +17,8 @@ enum class Replays : std::uint8_t { once, many };
 /// The front of a graph taken for a chain of blocks: menus of the blocks, put together exactly.
 class ChainSearch {
  public:
-  ChainSearch(const Graph& graph, const ReplayCost& replay_cost, std::span<const Verdict> verdicts,
-              Replays replays);
+  ChainSearch(const Graph& graph, const ReplayCost& replay_cost,
+              std::span<const Constraint> constraints, Replays replays);
 
   /// What the chain does, for every point of its front up to a cost.
   [[nodiscard]] std::vector<ChainPoint> front(const ChainSize& size) const;

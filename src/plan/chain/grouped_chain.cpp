@@ -20,10 +20,10 @@
 // is then solved as any other. What is lost are runs of dropped boundaries across the end of a
 // group, so groups end where keeping the boundary takes the fewest bytes.
 //
-// A budget's buckets would be too coarse for a group, and most groups spend about what they would
-// if options could be taken in parts: so the buckets of a group end a little above that. Where many
-// replays may run through a block, budgets are large and long runs are wanted: there the chain is
-// also solved in as many groups as a group has blocks, each as dear as it can be.
+// Buckets over the whole budget would be too coarse for a group. Most groups spend about what they
+// would if options could be taken in parts, so a group's buckets end a little above that. Where
+// many replays may run through a block, budgets are large and long runs pay: there the chain is
+// solved once more, in about as many groups as each has blocks, and a group may spend all it can.
 
 namespace gradrecomp::plan {
 namespace {

@@ -1,6 +1,6 @@
 #include "pruning_bounds.h"
 
-// All rounding here is towards hope: costs fall to the lower end of their bucket, and a known peak
+// All rounding here is optimistic: costs fall to the lower end of their bucket, and a known peak
 // counts from the bucket after its own.
 
 namespace gradrecomp::plan {
@@ -8,7 +8,8 @@ namespace {
 
 using PerBucket = std::vector<std::int64_t>;
 
-/// No plan above `max_peak_bytes` is wanted, nor one dearer than a known one within it.
+/// Lowers `known` so that no plan above `max_peak_bytes` is looked for, nor one that costs more
+/// than a known plan within it.
 void want_within(std::int64_t max_peak_bytes, PerBucket& known) {
   bool found = false;
   for (std::int64_t& peak : known) {
@@ -42,7 +43,7 @@ PruningBounds::PruningBounds(std::span<const Menu* const> menus,
   }
 }
 
-/// Per bucket, the least peak that is known to be reached more cheaply.
+/// Per bucket, the least peak that a known plan reaches at a lower cost.
 PruningBounds::PerBucket PruningBounds::known_peaks(const std::vector<ChainPoint>& front) const {
   PerBucket peaks(kNumBuckets, kNoPeak);
   for (const ChainPoint& point : front) {
@@ -53,7 +54,8 @@ PruningBounds::PerBucket PruningBounds::known_peaks(const std::vector<ChainPoint
   return peaks;
 }
 
-/// Least bytes retained up to and with one more block, at a cost of at most each bucket's end.
+/// Per bucket, the least bytes retained by the blocks of `least` and one more, at a cost of at most
+/// the bucket's end.
 PruningBounds::PerBucket PruningBounds::extended(const PerBucket& least, const Menu& menu) const {
   PerBucket made(kNumBuckets, kNoPeak);
   menu.for_each([&](const Option& option) {

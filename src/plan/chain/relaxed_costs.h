@@ -7,8 +7,8 @@
 
 namespace gradrecomp::plan {
 
-/// Per block, what it spends of `budget` where the least bytes are retained in all, whatever their
-/// peaks and whatever its neighbours do, and options may be taken in parts.
+/// Per block, what it spends of `budget` when all blocks together retain the least bytes, if peaks
+/// and neighbours are ignored and options may be taken in parts.
 std::vector<double> relaxed_costs(std::span<const Menu* const> menus, double budget);
 
 }  // namespace gradrecomp::plan

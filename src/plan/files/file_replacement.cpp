@@ -132,7 +132,7 @@ bool is_replaceable(const FileTarget& target) {
   std::error_code error;
   const auto folder = target.path.parent_path();
   if (target.descriptor >= 0) return ::fcntl(target.descriptor, F_GETFD) >= 0;
-  // It is a link still where links lead round.
+  // It is still a link where links form a loop.
   if (fs::is_directory(target.path, error) || fs::is_symlink(target.path, error)) return false;
   if (fs::exists(target.path, error) && !may_write(target.path)) return false;
   return target.in_place || (fs::is_directory(folder, error) && may_write(folder));

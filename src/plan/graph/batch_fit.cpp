@@ -231,7 +231,7 @@ void BatchFit::fit_op(std::size_t i, Index batch, Op& op) const {
   }
 }
 
-/// The largest of the usual steps in which allocators hand out that all recorded bytes are made of.
+/// Finds the largest usual granularity of allocators that divides all recorded bytes.
 void BatchFit::find_granularity() {
   std::int64_t bits = 0;
   for (const Graph* graph : {&small_, &large_}) {

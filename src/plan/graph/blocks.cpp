@@ -38,7 +38,7 @@ class Cutter {
       }
       saved_before_[i + 1] = saved_before_[i] + bytes;
     }
-    tiny_bytes_ = saved_before_.back() / std::max<std::int64_t>(2000, 4 * num_saved(graph));
+    small_bytes_ = saved_before_.back() / std::max<std::int64_t>(2000, 4 * num_saved(graph));
     least_bytes_ = saved_before_.back() / max_blocks;
     sweep();
   }
@@ -72,10 +72,9 @@ class Cutter {
       int num_large = 0;
       for (const Index v : alive) {
         const Value& x = graph_.values[v];
-        const bool always_held = x.snapshot || (x.must_keep && x.overwritten_by < 0);
-        if (always_held) continue;
+        if (is_source(x)) continue;
         sound_[p] = sound_[p] && x.overwritten_by < 0;
-        num_large += x.bytes > tiny_bytes_ ? 1 : 0;
+        num_large += x.bytes > small_bytes_ ? 1 : 0;
         crossing_bytes_[p] += x.bytes;
       }
       single_[p] = sound_[p] && num_large <= 1;
@@ -137,7 +136,7 @@ class Cutter {
       // A value that no op makes or reads (a constant that only backward uses) goes to the last
       // block.
       const auto last_block = static_cast<Index>(found_.blocks.size()) - 1;
-      found_.home.push_back(last_op < 0 ? last_block : block_of_op[last_op]);
+      found_.first_demanded_in.push_back(last_op < 0 ? last_block : block_of_op[last_op]);
     }
   }
 
@@ -148,7 +147,7 @@ class Cutter {
   std::vector<bool> sound_;
   std::vector<bool> single_;
   std::vector<bool> narrow_;
-  std::int64_t tiny_bytes_ = 0;
+  std::int64_t small_bytes_ = 0;
   std::int64_t least_bytes_ = 0;
   Blocks found_;
 };

@@ -15,16 +15,16 @@ struct Block {
 
 struct Blocks {
   std::vector<Block> blocks;
-  std::vector<Index> of_op;    ///< per op: its block
-  std::vector<Index> made_in;  ///< per value: block of its producer, -1 if external
-  std::vector<Index> home;     ///< per value: block whose backward is first to demand it
-  bool are_clean = true;       ///< no block was split where several values cross
+  std::vector<Index> of_op;              ///< per op: its block
+  std::vector<Index> made_in;            ///< per value: block of its producer, -1 if external
+  std::vector<Index> first_demanded_in;  ///< per value: block whose backward is first to demand it
+  bool are_clean = true;                 ///< no block was split where several values cross
 };
 
 /// Where no more large values than these cross a cut, a plan may keep or drop each by itself.
 inline constexpr int kMostApart = 2;
 
-/// As many blocks as searches over runs of blocks take in good time.
+/// The most blocks for which searches over runs of blocks still end in good time.
 inline constexpr int kManyBlocks = 128;
 
 /// Cuts the op sequence into at most about `max_blocks` blocks.

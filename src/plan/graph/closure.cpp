@@ -1,11 +1,12 @@
 #include "closure.h"
 
+#include "choosable_values.h"
+
 namespace gradrecomp::plan {
 
 bool Closure::available(Index v, std::span<const std::uint8_t> keep) const {
   const Value& x = graph_.values[v];
-  if (x.producer < 0 || x.snapshot) return true;
-  return x.overwritten_by < 0 && (x.must_keep || keep[v] != 0);
+  return x.producer < 0 || is_held(x, keep[v] != 0);
 }
 
 std::span<const Index> Closure::find(Index v, std::span<const std::uint8_t> keep) {

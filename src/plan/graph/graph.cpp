@@ -9,6 +9,7 @@
 #include <vector>
 
 #include "plan/error.h"
+#include "plan/graph/choosable_values.h"
 
 namespace gradrecomp::plan {
 namespace {
@@ -39,7 +40,7 @@ class Validator {
 
   template <class Number>
   [[noreturn]] static void fail(std::string name, Number number, std::string requirement) {
-    raise({"validate", std::move(name), spelled(number), std::move(requirement), kReport});
+    raise({"Graph", std::move(name), spelled(number), std::move(requirement), kReport});
   }
 
   static void check_cost(const std::string& name, double cost) {
@@ -58,7 +59,7 @@ class Validator {
     return std::string(name) + " of event " + std::to_string(t);
   }
 
-  /// Sums of bytes must not run over, however often a step counts each of them.
+  /// Sums of bytes must not overflow, however often a step counts each of them.
   void check_bytes(const std::string& name, std::int64_t bytes) {
     constexpr std::int64_t kMost = std::int64_t{1} << 56;
     if (bytes < -kMost || bytes > kMost || (total_bytes_ += std::abs(bytes)) > kMost) {
@@ -71,7 +72,7 @@ class Validator {
     check_cost("step_flops", graph_.step_flops);
   }
 
-  /// One device needs no name, so that what a step on it is written as does not depend on it.
+  /// A single device has no name, so that a step's file does not depend on which device it ran on.
   void check_devices() const {
     if (graph_.devices.size() == 1) fail("num devices", 1, "0 or at least 2");
   }
@@ -238,7 +239,7 @@ class Validator {
     }
     Index& handles = handles_[event.id];
     if (event.kind == EventKind::save) {
-      if (sealed_) fail(of_event("save", t), event.id, "in front of the seal event");
+      if (sealed_) fail(of_event("save", t), event.id, "before the seal event");
       ++handles;
       return;
     }
@@ -246,21 +247,16 @@ class Validator {
     if (event.kind == EventKind::release) --handles;
   }
 
-  /// Whether the tape holds `v` at the seal although no plan keeps it.
-  [[nodiscard]] bool is_source(Index v) const {
-    return value(v).overwritten_by < 0 ? value(v).must_keep : value(v).snapshot;
-  }
-
   /// Whether nothing has the content of `v` any more, nor can make it again.
   [[nodiscard]] bool is_lost(Index v) const {
-    return value(v).producer >= 0 && value(v).must_keep && !is_source(v);
+    return value(v).producer >= 0 && value(v).must_keep && !is_source(value(v));
   }
 
-  /// Follows what backward may ask for, where no plan keeps anything, towards its sources.
+  /// Checks that all that backward may ask for can be replayed from sources if nothing is kept.
   void check_replays() {
     for (Index i = num_ops() - 1; i >= 0; --i) {
       const Op& op = graph_.ops[i];
-      const auto is_replayed = [this](Index w) { return wanted_[w] > 0 && !is_source(w); };
+      const auto is_replayed = [this](Index w) { return wanted_[w] > 0 && !is_source(value(w)); };
       if (!std::ranges::any_of(op.outputs, is_replayed)) continue;
       for (const Index u : op.inputs) {
         if (is_lost(u)) {

@@ -19,7 +19,7 @@ struct LayerType {
 /// The layer type that `text` names, whatever its case and dimension: "relu", "Conv2d".
 std::optional<LayerType> find_layer_type(std::string_view text);
 
-/// Whether `text` is what `pattern` says, in which `*` stands for any text.
+/// Whether `text` matches `pattern`, in which `*` stands for any text.
 bool matches(std::string_view pattern, std::string_view text);
 
 }  // namespace gradrecomp::plan

@@ -29,9 +29,9 @@ LayerType known_type(const std::string& what, const std::string& text) {
 /// Marks what ops of some stages, names or layer types save.
 class Chooser {
  public:
-  /// `verdict`: "keep" or "drop", for errors.
-  Chooser(const Graph& graph, std::string verdict)
-      : graph_(graph), verdict_(std::move(verdict)), chosen_(graph.values.size(), 0) {}
+  /// `constraint`: "keep" or "drop", for errors.
+  Chooser(const Graph& graph, std::string constraint)
+      : graph_(graph), verdict_(std::move(constraint)), chosen_(graph.values.size(), 0) {}
 
   void by_stage(const std::vector<std::string>& patterns) {
     for (const std::string& pattern : patterns) {
@@ -78,14 +78,14 @@ class Chooser {
     return found;
   }
 
-  /// A layer of `type` runs `op`: itself, or to finish what such an op made.
+  /// Whether a layer of `type` runs `op`: itself, or to finish what one of its ops made.
   [[nodiscard]] bool made_by(const LayerType& type, const Op& op) const {
     const Op* now = &op;
     while (now != nullptr && !type.fits(now->name)) now = finished_by(*now);
     return now != nullptr;
   }
 
-  /// The op whose result `op` writes a bias or scale over, or null.
+  /// The op to whose result `op` applies a bias or scale in place, or null.
   [[nodiscard]] const Op* finished_by(const Op& op) const {
     const bool is_affine =
         op.name == "aten::add_" || op.name == "aten::mul_" || op.name == "aten::div_";
@@ -102,10 +102,10 @@ class Chooser {
   Marks chosen_;
 };
 
-/// `verdict`, "keep" or "drop", is what the lists' names begin with.
-Marks chosen_by(const Graph& graph, const char* verdict, const std::vector<std::string>& stages,
+/// `constraint`, "keep" or "drop", is what the lists' names begin with.
+Marks chosen_by(const Graph& graph, const char* constraint, const std::vector<std::string>& stages,
                 const std::vector<std::string>& ops, const std::vector<std::string>& types) {
-  Chooser chooser(graph, verdict);
+  Chooser chooser(graph, constraint);
   chooser.by_stage(stages);
   chooser.by_op(ops);
   chooser.by_type(types);
@@ -114,27 +114,27 @@ Marks chosen_by(const Graph& graph, const char* verdict, const std::vector<std::
 
 [[noreturn]] void fail_contradiction(const Graph& graph, const Op& op) {
   raise({"Selection",
-         "verdict on op \"" + op.name + "\" in stage \"" + graph.stages[op.stage].name + "\"",
+         "constraint on op \"" + op.name + "\" in stage \"" + graph.stages[op.stage].name + "\"",
          "both keep and drop", "one of the two",
          "Make the patterns of keep_* and drop_* disjoint"});
 }
 
 }  // namespace
 
-std::vector<Verdict> select(const Graph& graph, const Selection& selection) {
+std::vector<Constraint> select(const Graph& graph, const Selection& selection) {
   const Marks keep =
       chosen_by(graph, "keep", selection.keep_stages, selection.keep_ops, selection.keep_types);
   const Marks drop =
       chosen_by(graph, "drop", selection.drop_stages, selection.drop_ops, selection.drop_types);
-  std::vector<Verdict> verdicts(graph.values.size(), Verdict::open);
-  for (std::size_t v = 0; v < verdicts.size(); ++v) {
+  std::vector<Constraint> constraints(graph.values.size(), Constraint::open);
+  for (std::size_t v = 0; v < constraints.size(); ++v) {
     if (keep[v] != 0 && drop[v] != 0) {
       fail_contradiction(graph, graph.ops[graph.values[v].producer]);
     }
-    if (keep[v] != 0) verdicts[v] = Verdict::keep;
-    if (drop[v] != 0 && !graph.values[v].must_keep) verdicts[v] = Verdict::drop;
+    if (keep[v] != 0) constraints[v] = Constraint::keep;
+    if (drop[v] != 0 && !graph.values[v].must_keep) constraints[v] = Constraint::drop;
   }
-  return verdicts;
+  return constraints;
 }
 
 }  // namespace gradrecomp::plan

@@ -3,7 +3,10 @@
 #include <algorithm>
 #include <cstddef>
 #include <cstdint>
+#include <utility>
 #include <vector>
+
+#include "choosable_values.h"
 
 namespace gradrecomp::plan {
 
@@ -11,9 +14,7 @@ KeptSet only_wanted(const Graph& graph, KeptSet keep) {
   std::vector<std::uint8_t> wanted(keep.size());
   for (std::size_t v = 0; v < keep.size(); ++v) wanted[v] = graph.values[v].saved ? 1 : 0;
   const auto replayed = [&](Index w) {
-    const Value& x = graph.values[w];
-    const bool held = x.snapshot || x.must_keep || (keep[w] != 0 && x.overwritten_by < 0);
-    return wanted[w] != 0 && !held;
+    return wanted[w] != 0 && !is_held(graph.values[w], keep[w] != 0);
   };
   for (std::size_t i = graph.ops.size(); i-- > 0;) {
     if (!std::ranges::any_of(graph.ops[i].outputs, replayed)) continue;
@@ -21,6 +22,13 @@ KeptSet only_wanted(const Graph& graph, KeptSet keep) {
   }
   for (std::size_t v = 0; v < keep.size(); ++v) keep[v] &= wanted[v];
   return keep;
+}
+
+KeptSet constrained(const Graph& graph, std::span<const Constraint> constraints, KeptSet keep) {
+  for (std::size_t v = 0; v < keep.size(); ++v) {
+    if (constraints[v] != Constraint::open) keep[v] = constraints[v] == Constraint::keep ? 1 : 0;
+  }
+  return only_wanted(graph, std::move(keep));
 }
 
 }  // namespace gradrecomp::plan

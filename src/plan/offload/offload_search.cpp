@@ -14,11 +14,11 @@
 
 // Note [ Offload ]
 // ~~~~~~~~~~~~~~~~
-// Worth sending away is what a plan keeps, as it is dear to replay; and of that what was made
+// What a plan keeps is worth sending away, as it is dear to replay; most of all what was made
 // first, as it has the most time to go and to come back. So candidates are the first kept values
 // that the link has time for, or part of them, or more for some seconds of stall. Once these are
-// decided on, what they take of the device, and when, is known and no longer depends on the plan:
-// to the planner they are free, and memory outside all values comes and goes in their place
+// chosen, what they take of the device, and when, is known and no longer depends on the plan: to
+// the planner they are free, and memory outside all values comes and goes in their place
 // (offloaded_graph.h). It plans the rest with the budget less the stall. Values are then needed at
 // different moments from before, so transfers are laid out anew for the plan found, and the
 // simulator has the last word on its peak. What the new plan keeps can be sent away in turn.
@@ -42,7 +42,7 @@ class OffloadSearch {
         request_(request),
         make_(make),
         best_(base),
-        verdicts_(select(graph, request.selection)),
+        constraints_(select(graph, request.selection)),
         replay_cost_(graph, request.cost),
         simulator_(graph),
         transfers_(graph, *request.host_link),
@@ -81,7 +81,8 @@ class OffloadSearch {
     return attempts;
   }
 
-  /// Those that stall the step no longer than that all together, the first first.
+  /// Goes through `needs` in order and takes each one that, with those taken before it, stalls the
+  /// step no longer than `stall`.
   [[nodiscard]] std::vector<Need> fitting(const std::vector<Need>& needs, double stall) const {
     std::vector<Need> chosen;
     for (const Need& need : needs) {
@@ -130,13 +131,13 @@ class OffloadSearch {
   void try_values(const std::vector<Need>& needs) {
     const TransferSchedule schedule = transfers_.schedule(needs);
     const Request request = less(schedule.stall_seconds);
-    auto verdicts = verdicts_;
+    auto constraints = constraints_;
     std::vector<Index> values;
     for (const Offload& offload : schedule.offloads) {
-      verdicts[offload.value] = Verdict::keep;
+      constraints[offload.value] = Constraint::keep;
       values.push_back(offload.value);
     }
-    Plan plan = make_(places_.graph_without(schedule.offloads, needs), request, verdicts);
+    Plan plan = make_(places_.graph_without(schedule.offloads, needs), request, constraints);
     for (const Index v : values) plan.keep[v] = 1;
     plan = send_away(std::move(plan), values);
     if (is_better(plan)) best_ = std::move(plan);
@@ -188,7 +189,7 @@ class OffloadSearch {
   const Request& request_;
   const PlanMaker& make_;
   Plan best_;
-  std::vector<Verdict> verdicts_;
+  std::vector<Constraint> constraints_;
   ReplayCost replay_cost_;
   Simulator simulator_;
   Transfers transfers_;

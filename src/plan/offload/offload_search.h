@@ -12,7 +12,7 @@ namespace gradrecomp::plan {
 
 /// Plans a graph with some values decided on.
 using PlanMaker =
-    std::function<Plan(const Graph&, const Request&, const std::vector<Verdict>& verdicts)>;
+    std::function<Plan(const Graph&, const Request&, const std::vector<Constraint>& constraints)>;
 
 /// The best plan for `request`, whose host link is set, that may send kept values to host memory.
 /// `base` is the best that may not. See Note [ Offload ] in offload_search.cpp.

@@ -3,13 +3,15 @@
 #include <algorithm>
 #include <map>
 
+#include "plan/graph/first_demands.h"
+
 namespace gradrecomp::plan {
 
 OffloadedGraph::OffloadedGraph(const Graph& graph)
     : graph_(graph),
       run_event_(graph.ops.size(), -1),
       death_event_(graph.values.size(), -1),
-      demand_event_(graph.values.size(), -1),
+      demand_event_(first_demands(graph, -1)),
       release_event_(graph.values.size(), -1) {
   std::vector<Index> num_handles(graph.values.size(), 0);
   for (std::size_t t = 0; t < graph.events.size(); ++t) {
@@ -17,9 +19,6 @@ OffloadedGraph::OffloadedGraph(const Graph& graph)
     const auto now = static_cast<Index>(t);
     if (event.kind == EventKind::run_op) run_event_[event.id] = now;
     if (event.kind == EventKind::death) death_event_[event.id] = now;
-    if (event.kind == EventKind::demand && demand_event_[event.id] < 0) {
-      demand_event_[event.id] = now;
-    }
     if (event.kind == EventKind::save) ++num_handles[event.id];
     if (event.kind == EventKind::release) {
       release_event_[event.id] = now;

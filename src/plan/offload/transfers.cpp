@@ -5,12 +5,12 @@
 
 // Note [ Transfers ]
 // ~~~~~~~~~~~~~~~~~~
-// The link carries one value at a time each way, in the order of their making there and of their
-// needs back. A value starts on its way there when its op has ended and lets go of its device's
-// memory after the first op that ends after its arrival. It starts on its way back as late as it
-// can and still be in time, at a demand, as that is what the replay engine sees of backward. What
-// cannot be in time stalls the step: forward's end waits for the last arrival, backward for the
-// first need that is late.
+// The link carries one value at a time each way: to the host in the order in which they are made,
+// and back in the order in which they are needed. A value leaves when its op has ended, and gives
+// up its device's memory after the first op that ends after its arrival. It starts back as late as
+// still brings it in time, at a demand, as demands are what the replay engine sees of backward.
+// What cannot be in time stalls the step: forward's end waits for the last arrival, backward for
+// the first need that is late.
 //
 // Backward is only measured as a whole. Its seconds are spread over demands as forward's are over
 // the ops that read what is demanded. Replays give transfers more time than is counted on here.
@@ -24,7 +24,7 @@ namespace {
 /// Measured times vary; a transfer is given this much more.
 constexpr double kMargin = 1.25;
 
-/// Those of a part are counted in its call's.
+/// An op's seconds in the plain step; 0 for a part of a call, whose seconds the call has.
 double plain_seconds(const Op& op) { return op.forward_seconds > 0 ? op.replay_seconds : 0; }
 
 }  // namespace
@@ -96,7 +96,8 @@ double Transfers::leave(std::vector<Offload>& offloads) const {
   return stall;
 }
 
-/// Returns the seconds of stall. Both are by value.
+/// Sets when the offloaded values come back. Both lists are sorted by value. Returns the seconds of
+/// stall.
 double Transfers::come_back(std::vector<Offload>& offloads, std::span<const Need> needs) const {
   double stall = 0;
   double next_start = event_seconds_.empty() ? 0 : event_seconds_.back();

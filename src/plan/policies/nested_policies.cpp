@@ -145,7 +145,7 @@ std::int64_t fewest_runs(std::int64_t l, std::int64_t s) {
   return r == 0 ? 0 : r * l - choose(s + r, r - 1);
 }
 
-/// The last boundary that keeps the whole at the fewest runs.
+/// The last boundary to split at that still leads to the fewest runs in all.
 Index binomial_split(Index num_stages, Index num_free) {
   const Index s = num_free + 1;
   const std::int64_t fewest = fewest_runs(num_stages, s);

@@ -16,7 +16,7 @@ namespace {
 /// What follows a name.
 enum class Suffix : std::uint8_t { none, count, share };
 
-/// A row of the registry: to add a policy, add one.
+/// A row of the registry: to add a policy, add one, and to policy_sets.h what searches begin with.
 struct Family {
   std::string_view name;
   FixedPlan (*make)(const Graph& graph, double number);

@@ -2,8 +2,16 @@
 
 #include <algorithm>
 #include <cmath>
+#include <iterator>
 
 namespace gradrecomp::plan {
+
+std::vector<KeptSet> simple_sets(const Graph& graph, int most) {
+  std::vector<KeptSet> sets = {keep_all(graph), drop_all(graph), sqrt_n(graph),
+                               pointwise_only(graph), selective(graph)};
+  std::ranges::move(every_k_sets(graph, most), std::back_inserter(sets));
+  return sets;
+}
 
 std::vector<Index> spread_counts(Index last, int most) {
   std::vector<Index> counts;

@@ -8,8 +8,11 @@
 
 namespace gradrecomp::plan {
 
-/// The sets of policies that take a number, number by number: at most about `most` of each.
+/// What searches begin with: the sets of fixed policies. Of those that take a number, at most about
+/// `most` each.
 
+/// Those that are quickly made: keep_all, drop_all, sqrt_n, pointwise_only, selective and every_k.
+std::vector<KeptSet> simple_sets(const Graph& graph, int most);
 /// every_k, from one stage a group to all in one.
 std::vector<KeptSet> every_k_sets(const Graph& graph, int most);
 /// uniform_n and all that chen_greedy chooses from.

@@ -98,7 +98,7 @@ class Runs {
     return found;
   }
 
-  /// Appends the tiles of full length: the others are full ones of another tiling.
+  /// Measures the tiles and appends those of full length: the others have it in another tiling.
   void measure_tiles(std::vector<Run> tiles, std::vector<Run>& found) {
     simulator_.run(compose(tiles), timeline_);
     sum_up_blocks();
@@ -154,7 +154,8 @@ struct Point {
   Index rest = -1;  ///< of the points where that run ends
 };
 
-/// The points that no other one beats, by rising cost and falling peak; few of them where many.
+/// Leaves the points that no other one beats, by rising cost and falling peak, and of these at most
+/// `most`.
 void thin_out(std::vector<Point>& points, std::size_t most) {
   std::ranges::sort(points, [](const Point& a, const Point& b) {
     return std::pair(a.replay_seconds, a.peak_bytes) < std::pair(b.replay_seconds, b.peak_bytes);

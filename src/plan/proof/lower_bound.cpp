@@ -42,14 +42,14 @@ void LowerBound::choose_moments() {
     const auto count = std::min(kStride, bytes.size() - begin);
     const auto highest = std::max_element(first, first + static_cast<std::ptrdiff_t>(count));
     const auto moment = static_cast<Index>(highest - bytes.begin());
-    moments_behind_.resize(moment, static_cast<Index>(moments_.size()));
+    moments_after_.resize(moment, static_cast<Index>(moments_.size()));
     moments_.push_back(moment);
   }
-  moments_behind_.resize(bytes.size(), static_cast<Index>(moments_.size()));
+  moments_after_.resize(bytes.size(), static_cast<Index>(moments_.size()));
 }
 
-Index LowerBound::moment_behind(Index event) const {
-  return event == Relaxation::Life::kNever ? event : moments_behind_[event];
+Index LowerBound::moment_after(Index event) const {
+  return event == Relaxation::Life::kNever ? event : moments_after_[event];
 }
 
 /// Where all is replayed, each moment is at its lowest: the highest of these is the floor.
@@ -86,8 +86,8 @@ LowerBound::Relaxed LowerBound::loads_of(const std::vector<std::uint8_t>& replay
     relaxed.overhead += replayed[i] != 0 ? cost_[i] : 0;
   }
   relaxation_.each_held(replayed, [&](Index v, Index from, Index to) {
-    const Index first = moment_behind(from);
-    const Index end = moment_behind(to);
+    const Index first = moment_after(from);
+    const Index end = moment_after(to);
     if (first >= end) return;
     relaxed.loads[first] += share(v);
     relaxed.loads[end] -= share(v);
@@ -104,8 +104,8 @@ LowerBound::Relaxed LowerBound::loads_of(const std::vector<std::uint8_t>& replay
 /// Solves the relaxation for the current weights and notes the line it proves.
 LowerBound::Relaxed LowerBound::relax(double price) {
   const auto held = [&](Index v, Index from, Index to) {
-    const Index first = moment_behind(from);
-    const Index end = moment_behind(to);
+    const Index first = moment_after(from);
+    const Index end = moment_after(to);
     return end > first ? share(v) * (weights_before_[end] - weights_before_[first]) : 0;
   };
   double always = 0;

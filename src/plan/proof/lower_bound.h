@@ -56,7 +56,7 @@ class LowerBound {
 
   void choose_moments();
   void add_floor();
-  [[nodiscard]] Index moment_behind(Index event) const;
+  [[nodiscard]] Index moment_after(Index event) const;
   [[nodiscard]] double share(Index v) const;
   void set_weights();
   Relaxed relax(double price);
@@ -65,10 +65,10 @@ class LowerBound {
   const Graph* graph_;
   Relaxation relaxation_;
   double scale_bytes_ = 1;
-  std::vector<double> cost_;           ///< per op
-  std::vector<Index> moments_;         ///< events
-  std::vector<Index> moments_behind_;  ///< per event: the first moment after it
-  std::vector<double> base_;           ///< per moment: what lives under every plan
+  std::vector<double> cost_;          ///< per op
+  std::vector<Index> moments_;        ///< events
+  std::vector<Index> moments_after_;  ///< per event: the first moment after it
+  std::vector<double> base_;          ///< per moment: what lives under every plan
   std::vector<double> log_weights_;
   std::vector<double> weights_;
   std::vector<double> weights_before_;  ///< prefix sums

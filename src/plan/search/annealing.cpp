@@ -7,6 +7,7 @@
 #include <utility>
 
 #include "plan/graph/choosable_values.h"
+#include "plan/graph/first_demands.h"
 
 // Note [ Annealing ]
 // ~~~~~~~~~~~~~~~~~~
@@ -35,7 +36,7 @@ constexpr std::size_t kReach = 24;
 
 /// One cycle of moves.
 struct Annealing::Schedule {
-  double worth_from;  ///< so many moves for each value; heat takes time
+  double worth_from;  ///< the fewest moves for each value that make the cycle pay; heat takes time
   double share;       ///< of the moves, relative to that of others
   double target;      ///< where targets begin, from the bound (0) to the best peak (1)
   double penalty;     ///< for an overhead of 1 too much, in excesses that the cycle begins with
@@ -59,22 +60,16 @@ struct Annealing::Energy {
 };
 
 Annealing::Annealing(const Graph& graph, const ReplayCost& replay_cost,
-                     const std::vector<Verdict>& verdicts)
-    : replay_cost_(replay_cost), simulator_(graph), first_demand_(graph.values.size(), 0) {
-  const std::int64_t least_bytes = tiny_bytes(graph);
+                     const std::vector<Constraint>& constraints)
+    : replay_cost_(replay_cost),
+      simulator_(graph),
+      open_(open_values(graph, constraints)),
+      first_demand_(first_demands(graph, 0)) {
   position_.assign(graph.values.size(), 0);
-  for (std::size_t v = 0; v < graph.values.size(); ++v) {
-    const Value& x = graph.values[v];
-    saved_.push_back(x.saved ? 1 : 0);
-    if (!can_choose(x) || verdicts[v] != Verdict::open || x.bytes < least_bytes) continue;
-    position_[v] = open_.size() + 1;
-    open_.push_back(static_cast<Index>(v));
-  }
-  for (std::size_t t = graph.events.size(); t-- > 0;) {
-    const Event& event = graph.events[t];
-    if (event.kind == EventKind::demand) first_demand_[event.id] = static_cast<Index>(t);
-    if (event.kind == EventKind::seal) backward_begin_ = static_cast<Index>(t) + 1;
-  }
+  for (std::size_t i = 0; i < open_.size(); ++i) position_[open_[i]] = i + 1;
+  for (const Value& v : graph.values) saved_.push_back(v.saved ? 1 : 0);
+  const auto seal = std::ranges::find(graph.events, EventKind::seal, &Event::kind);
+  backward_begin_ = static_cast<Index>(seal - graph.events.begin()) + 1;
   find_neighbours(graph);
   // As measured on a few graphs of 70 to 2400 ops: an order of magnitude is enough.
   moves_per_second_ = 1e6 / (2.0 + static_cast<double>(graph.events.size()) / 600.0);
@@ -99,7 +94,8 @@ void Annealing::find_neighbours(const Graph& graph) {
   }
 }
 
-/// When values are left behind under `candidate`, as far as one time for each can say it.
+/// Per value, when replays leave it behind under `candidate`, as far as a single time can express
+/// that.
 std::vector<Index> Annealing::timing_of(const Candidate& candidate) const {
   std::vector<Index> from = candidate.cached_from;
   if (!from.empty() || candidate.sweeps.empty()) return from;

@@ -27,14 +27,14 @@ class Annealing {
   /// Is told of every plan on the way that is lower than all before and of those within the budget.
   using Report = std::function<void(const IncrementalSimulator& plan, const Outcome& outcome)>;
 
-  /// `verdicts`: values not open are left as they are.
+  /// `constraints`: values not open are left as they are.
   Annealing(const Graph& graph, const ReplayCost& replay_cost,
-            const std::vector<Verdict>& verdicts);
+            const std::vector<Constraint>& constraints);
 
   /// Looks for plans of lower peak, from `start` on.
   void run(const Candidate& start, const AnnealingGoal& goal, const Report& report);
 
-  /// Moves that take about as long as a simulation of `graph`'s forward and backward.
+  /// About how many moves a second the search tries.
   [[nodiscard]] double moves_per_second() const { return moves_per_second_; }
   [[nodiscard]] std::size_t num_open() const { return open_.size(); }
 

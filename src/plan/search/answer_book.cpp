@@ -40,18 +40,18 @@ constexpr double kSpareEvents = 2e6;
 constexpr double kSmallGap = 0.02;  // of the plain peak
 constexpr double kTinyGap = 0.005;
 constexpr double kPartWhereSmall = 0.02;
-constexpr double kSecondsPerChapter = 0.25;  // on a processor of today
+constexpr double kSecondsPerChapter = 0.25;  // on a current processor
 constexpr double kMovesPerPair = 15;
 constexpr int kManyMoves = 100;  // for each value
 constexpr std::size_t kFewBlocks = 32;
 constexpr int kMostPasses = 8;
 
-/// Plans up to some overhead; where a grade begins, those of the chain up to `chain_to` are added.
+/// Plans up to some overhead. Some chapters first add the chain's plans up to `chain_to`.
 struct Chapter {
   double up_to;
   double effort;  ///< of the search; most where budgets are asked for
   double chain_to = 0;
-  int max_passes = 0;  ///< of those; how many replays of an op before it is due
+  int max_passes = 0;  ///< of the chain's plans, see ChainSize
 };
 
 constexpr std::array kChapters{
@@ -73,12 +73,12 @@ constexpr std::array kChapters{
 }  // namespace
 
 AnswerBook::AnswerBook(const Graph& graph, const ReplayCost& replay_cost,
-                       const std::vector<Verdict>& verdicts, double effort)
+                       const std::vector<Constraint>& constraints, double effort)
     : graph_(graph),
       replay_cost_(replay_cost),
-      verdicts_(verdicts),
-      local_search_(graph, replay_cost, verdicts),
-      chain_(graph, replay_cost, verdicts, Replays::many),
+      constraints_(constraints),
+      local_search_(graph, replay_cost, constraints),
+      chain_(graph, replay_cost, constraints, Replays::many),
       bound_(graph, replay_cost),
       effort_(effort),
       events_(static_cast<double>(graph.events.size() + graph.ops.size() + 1)) {
@@ -97,9 +97,7 @@ void AnswerBook::add_policies() {
   const auto add_all = [this](std::vector<KeptSet> sets) {
     for (KeptSet& keep : sets) add(local_search_.evaluate(std::move(keep)));
   };
-  add_all({keep_all(graph_), drop_all(graph_), sqrt_n(graph_), pointwise_only(graph_),
-           selective(graph_)});
-  add_all(every_k_sets(graph_, most));
+  add_all(simple_sets(graph_, most));
   if (effort_ <= 0) return;
   add_all(segment_sets(graph_, most));
   if (!chain_.is_well_cut()) {
@@ -132,8 +130,8 @@ int AnswerBook::num_buckets() const {
   return std::max(kFewestBuckets, kBucketsPerBlock * static_cast<int>(chain_.num_blocks()));
 }
 
-/// More than are wanted where they take little time: in a chain of few blocks, and two in FLOPs, by
-/// which many plans are equal.
+/// `wanted`, or more where that takes little time: in a chain of few blocks, and in FLOPs, by which
+/// many plans cost the same.
 int AnswerBook::num_passes(int wanted) const {
   if (effort_ <= 0) return wanted;
   const std::size_t num_blocks = chain_.num_blocks();
@@ -202,7 +200,7 @@ void AnswerBook::search_from(std::size_t position, double max_overhead, int move
 /// For one chapter; none where little can be won.
 int AnswerBook::num_moves(double gap) {
   if (gap < kTinyGap || effort_ <= 0) return 0;
-  if (!annealing_) annealing_.emplace(graph_, replay_cost_, verdicts_);
+  if (!annealing_) annealing_.emplace(graph_, replay_cost_, constraints_);
   const double by_time = kSecondsPerChapter * annealing_->moves_per_second();
   const auto num_open = static_cast<double>(annealing_->num_open());
   const double by_size = kMovesPerPair * num_open * num_open;

@@ -28,7 +28,7 @@ class AnswerBook {
  public:
   /// `effort`: how long to search where plans are far from their bound; 1 for about a second.
   AnswerBook(const Graph& graph, const ReplayCost& replay_cost,
-             const std::vector<Verdict>& verdicts, double effort);
+             const std::vector<Constraint>& constraints, double effort);
 
   /// The least peak of at most this overhead.
   Answer within_overhead(double max_overhead);
@@ -63,7 +63,7 @@ class AnswerBook {
 
   const Graph& graph_;
   const ReplayCost& replay_cost_;
-  std::vector<Verdict> verdicts_;
+  std::vector<Constraint> constraints_;
   LocalSearch local_search_;
   ChainSearch chain_;
   LowerBound bound_;

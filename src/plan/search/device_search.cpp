@@ -9,6 +9,7 @@
 #include "gradrecomp/plan/simulate.h"
 #include "plan/graph/choosable_values.h"
 #include "plan/graph/wanted_values.h"
+#include "plan/policies/policy_sets.h"
 #include "plan/simulator/device_peaks.h"
 #include "plan/simulator/replay_cost.h"
 
@@ -36,7 +37,7 @@ namespace {
 
 constexpr int kNumSlices = 3;
 constexpr int kNumRounds = 2;
-constexpr Index kMaxEvery = 32;
+constexpr int kMaxEvery = 32;
 
 /// What to keep and what that does.
 struct State {
@@ -67,18 +68,18 @@ bool is_nearer(const State& a, const State& b) {
 
 class DeviceSearch {
  public:
-  DeviceSearch(const Graph& graph, const Request& request, const std::vector<Verdict>& verdicts,
-               const DeviceMaker& make)
+  DeviceSearch(const Graph& graph, const Request& request,
+               const std::vector<Constraint>& constraints, const DeviceMaker& make)
       : graph_(graph),
         request_(request),
-        verdicts_(verdicts),
+        constraints_(constraints),
         make_(make),
         replay_cost_(graph, request.cost) {
     for (Index d = 0; d < num_devices(graph); ++d) {
       graphs_.push_back(on_device(graph, d));
       simulators_.emplace_back(graphs_.back());
     }
-    best_ = measured({decided(keep_all(graph))});
+    best_ = measured({constrained(graph_, constraints_, keep_all(graph))});
     most_bytes_ = measured({keep_all(graph)}).peak_bytes;
     for (std::size_t d = 0; d < most_bytes_.size(); ++d) {
       // A selection may ask for more than the plain step has, and a few bytes matter nowhere: what
@@ -91,8 +92,8 @@ class DeviceSearch {
   DeviceChoice run() {
     const Index only = only_one_that_matters();
     if (only < 0) return choose();
-    const auto verdicts = decided_around(best_, only);
-    State alone = measured(make_(graphs_[only], request_, verdicts, Replays::many));
+    const auto constraints = decided_around(best_, only);
+    State alone = measured(make_(graphs_[only], request_, constraints, Replays::many));
     if (is_met(alone)) return {std::move(alone.made), true, only == 0};
     DeviceChoice choice = choose();
     const bool is_best = request_.max_peak_bytes && !choice.feasible && is_nearer(alone, best_);
@@ -101,13 +102,6 @@ class DeviceSearch {
 
  private:
   [[nodiscard]] Index num() const { return static_cast<Index>(graphs_.size()); }
-
-  [[nodiscard]] KeptSet decided(KeptSet keep) const {
-    for (std::size_t v = 0; v < keep.size(); ++v) {
-      if (verdicts_[v] != Verdict::open) keep[v] = verdicts_[v] == Verdict::keep ? 1 : 0;
-    }
-    return only_wanted(graph_, std::move(keep));
-  }
 
   /// The device that the budget is about; -1 if it is about several.
   [[nodiscard]] Index only_one_that_matters() const {
@@ -143,19 +137,19 @@ class DeviceSearch {
   }
 
   /// Decides on all values but those of one device, as `state` does.
-  [[nodiscard]] std::vector<Verdict> decided_around(const State& state, Index device) const {
-    auto verdicts = verdicts_;
-    for (std::size_t v = 0; v < verdicts.size(); ++v) {
+  [[nodiscard]] std::vector<Constraint> decided_around(const State& state, Index device) const {
+    auto constraints = constraints_;
+    for (std::size_t v = 0; v < constraints.size(); ++v) {
       if (graph_.values[v].device == device || !can_choose(graph_.values[v])) continue;
-      verdicts[v] = state.made.keep[v] != 0 ? Verdict::keep : Verdict::drop;
+      constraints[v] = state.made.keep[v] != 0 ? Constraint::keep : Constraint::drop;
     }
-    return verdicts;
+    return constraints;
   }
 
   /// `state` with the values of one device planned anew.
   State replanned(const State& state, Index device, const Request& request) {
-    const auto verdicts = decided_around(state, device);
-    return measured(make_(graphs_[device], request, verdicts, Replays::once));
+    const auto constraints = decided_around(state, device);
+    return measured(make_(graphs_[device], request, constraints, Replays::once));
   }
 
   DeviceChoice choose() {
@@ -193,12 +187,8 @@ class DeviceSearch {
   /// What fixed policies keep.
   std::vector<State> by_policies() {
     std::vector<State> states;
-    for (const KeptSet& keep : {drop_all(graph_), sqrt_n(graph_), pointwise_only(graph_)}) {
-      states.push_back(measured({decided(keep)}));
-    }
-    const auto num_stages = static_cast<Index>(graph_.stages.size());
-    for (Index k = 1; k <= std::min(num_stages, kMaxEvery); ++k) {
-      states.push_back(measured({decided(every_k(graph_, k))}));
+    for (KeptSet& keep : simple_sets(graph_, kMaxEvery)) {
+      states.push_back(measured({constrained(graph_, constraints_, std::move(keep))}));
     }
     return states;
   }
@@ -225,7 +215,7 @@ class DeviceSearch {
 
   const Graph& graph_;
   const Request& request_;
-  const std::vector<Verdict>& verdicts_;
+  const std::vector<Constraint>& constraints_;
   const DeviceMaker& make_;
   ReplayCost replay_cost_;
   std::vector<Graph> graphs_;          ///< as each device sees it
@@ -237,8 +227,9 @@ class DeviceSearch {
 }  // namespace
 
 DeviceChoice choose_on_devices(const Graph& graph, const Request& request,
-                               const std::vector<Verdict>& verdicts, const DeviceMaker& make) {
-  return DeviceSearch(graph, request, verdicts, make).run();
+                               const std::vector<Constraint>& constraints,
+                               const DeviceMaker& make) {
+  return DeviceSearch(graph, request, constraints, make).run();
 }
 
 }  // namespace gradrecomp::plan

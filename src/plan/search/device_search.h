@@ -14,7 +14,7 @@ namespace gradrecomp::plan {
 
 /// Makes the best plan for a graph of a single device with some values decided on.
 using DeviceMaker =
-    std::function<FixedPlan(const Graph&, const Request&, const std::vector<Verdict>&, Replays)>;
+    std::function<FixedPlan(const Graph&, const Request&, const std::vector<Constraint>&, Replays)>;
 
 /// Of peaks that are `all_bytes` together, up to which one does not matter.
 constexpr std::int64_t negligible_bytes(std::int64_t all_bytes) { return all_bytes / 256; }
@@ -29,6 +29,6 @@ struct DeviceChoice {
 /// Finds the best plan for the budget of `request` on a graph of several devices. See Note [
 /// Several devices ] in device_search.cpp.
 DeviceChoice choose_on_devices(const Graph& graph, const Request& request,
-                               const std::vector<Verdict>& verdicts, const DeviceMaker& make);
+                               const std::vector<Constraint>& constraints, const DeviceMaker& make);
 
 }  // namespace gradrecomp::plan

@@ -19,21 +19,12 @@
 namespace gradrecomp::plan {
 
 LocalSearch::LocalSearch(const Graph& graph, const ReplayCost& replay_cost,
-                         std::vector<Verdict> verdicts)
-    : graph_(graph), replay_cost_(replay_cost), verdicts_(std::move(verdicts)), simulator_(graph) {
-  const std::int64_t least_bytes = tiny_bytes(graph);
-  for (std::size_t v = 0; v < graph.values.size(); ++v) {
-    const Value& x = graph.values[v];
-    if (!can_choose(x) || verdicts_[v] != Verdict::open || x.bytes < least_bytes) continue;
-    open_.push_back(static_cast<Index>(v));
-  }
-}
-
-KeptSet LocalSearch::settled(KeptSet keep) const {
-  for (std::size_t v = 0; v < keep.size(); ++v) {
-    if (verdicts_[v] != Verdict::open) keep[v] = verdicts_[v] == Verdict::keep ? 1 : 0;
-  }
-  return only_wanted(graph_, std::move(keep));
+                         std::vector<Constraint> constraints)
+    : graph_(graph),
+      replay_cost_(replay_cost),
+      constraints_(std::move(constraints)),
+      simulator_(graph) {
+  open_ = open_values(graph, constraints_);
 }
 
 Candidate LocalSearch::candidate(KeptSet keep, std::vector<Sweep> sweeps,
@@ -46,14 +37,14 @@ Candidate LocalSearch::candidate(KeptSet keep, std::vector<Sweep> sweeps,
 }
 
 Candidate LocalSearch::evaluate(KeptSet keep, std::vector<Sweep> sweeps) {
-  keep = settled(std::move(keep));
+  keep = constrained(graph_, constraints_, std::move(keep));
   const Simulation result = simulator_.run(keep, sweeps);
   return candidate(std::move(keep), std::move(sweeps), result);
 }
 
 Candidate LocalSearch::evaluate(KeptSet keep, std::span<const Index> cached_from) {
   if (cached_from.empty()) return evaluate(std::move(keep), std::vector<Sweep>{});
-  keep = settled(std::move(keep));
+  keep = constrained(graph_, constraints_, std::move(keep));
   std::vector<Sweep> sweeps = simulator_.defer(keep, cached_from);
   const Simulation result = simulator_.run(keep, sweeps);
   Candidate made = candidate(std::move(keep), std::move(sweeps), result);

@@ -13,10 +13,11 @@ namespace gradrecomp::plan {
 /// Improves kept sets on the exact simulator, value by value.
 class LocalSearch {
  public:
-  /// `verdicts`: values not open are left as they are.
-  LocalSearch(const Graph& graph, const ReplayCost& replay_cost, std::vector<Verdict> verdicts);
+  /// `constraints`: values not open are left as they are.
+  LocalSearch(const Graph& graph, const ReplayCost& replay_cost,
+              std::vector<Constraint> constraints);
 
-  /// Runs the simulator on `keep`, verdicts enforced and unwanted values let go.
+  /// Runs the simulator on `keep`, constraints enforced and unwanted values let go.
   Candidate evaluate(KeptSet keep, std::vector<Sweep> sweeps = {});
 
   /// The same for replays that leave values behind from some event on; see Simulator::defer.
@@ -36,7 +37,6 @@ class LocalSearch {
   Candidate spare_replays(Candidate start, const Floor& floor, int num_simulations);
 
  private:
-  [[nodiscard]] KeptSet settled(KeptSet keep) const;
   [[nodiscard]] Candidate candidate(KeptSet keep, std::vector<Sweep> sweeps,
                                     const Simulation& result) const;
   struct Measured {
@@ -49,7 +49,7 @@ class LocalSearch {
 
   const Graph& graph_;
   const ReplayCost& replay_cost_;
-  std::vector<Verdict> verdicts_;
+  std::vector<Constraint> constraints_;
   Simulator simulator_;
   Timeline timeline_;
   std::vector<Index> open_;  ///< values worth a move

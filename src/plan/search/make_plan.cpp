@@ -116,27 +116,27 @@ class Describer {
 /// Chooses for one device.
 class Planner {
  public:
-  Planner(const Graph& graph, const Request& request, std::vector<Verdict> verdicts,
+  Planner(const Graph& graph, const Request& request, std::vector<Constraint> constraints,
           Replays replays = Replays::many)
       : graph_(graph),
         request_(request),
         replay_cost_(graph, request.cost),
-        verdicts_(std::move(verdicts)),
+        constraints_(std::move(constraints)),
         replays_(replays) {}
 
   Answer choose() {
     if (request_.policy) return {evaluated(request_.policy->plan(graph_))};
     if (replays_ == Replays::once) return choose_once();
-    AnswerBook book(graph_, replay_cost_, verdicts_, request_.effort);
+    AnswerBook book(graph_, replay_cost_, constraints_, request_.effort);
     Answer answer = request_.max_overhead ? book.within_overhead(*request_.max_overhead)
                                           : book.within_peak(*request_.max_peak_bytes);
     bound_ = std::move(book.bound());
     return answer;
   }
 
-  /// Simulates a plan that was made elsewhere, verdicts enforced.
+  /// Simulates a plan that was made elsewhere, constraints enforced.
   [[nodiscard]] Candidate evaluated(FixedPlan made) const {
-    LocalSearch local_search(graph_, replay_cost_, verdicts_);
+    LocalSearch local_search(graph_, replay_cost_, constraints_);
     return local_search.evaluate(std::move(made.keep), std::move(made.sweeps));
   }
 
@@ -153,25 +153,25 @@ class Planner {
     SingleReplays wanted;
     if (request_.max_overhead) wanted.max_overhead = *request_.max_overhead;
     if (request_.max_peak_bytes) wanted.max_peak_bytes = *request_.max_peak_bytes;
-    const Front front = find_single_replays(graph_, replay_cost_, verdicts_, wanted);
+    const Front front = find_single_replays(graph_, replay_cost_, constraints_, wanted);
     std::size_t best = request_.max_overhead ? front.last_within(wanted.max_overhead)
                                              : front.first_within(wanted.max_peak_bytes);
     const bool feasible = best != Front::kNone;
     if (!feasible) best = request_.max_overhead ? 0 : front.candidates().size() - 1;
-    LocalSearch local_search(graph_, replay_cost_, verdicts_);
+    LocalSearch local_search(graph_, replay_cost_, constraints_);
     return {local_search.spare_replays(front.candidates()[best], {}, kNumTrials), feasible};
   }
 
   const Graph& graph_;
   const Request& request_;
   ReplayCost replay_cost_;
-  std::vector<Verdict> verdicts_;
+  std::vector<Constraint> constraints_;
   Replays replays_;
   std::optional<LowerBound> bound_;
 };
 
-Plan solve(const Graph& graph, const Request& request, const std::vector<Verdict>& verdicts) {
-  Planner planner(graph, request, verdicts);
+Plan solve(const Graph& graph, const Request& request, const std::vector<Constraint>& constraints) {
+  Planner planner(graph, request, constraints);
   return planner.described(planner.choose());
 }
 
@@ -188,11 +188,11 @@ bool is_low_elsewhere(const Plan& plan, const Request& request) {
   });
 }
 
-/// The same for a graph of several devices. Described is what becomes of the main one.
+/// The same for a graph of several devices. The plan's own figures are those of the main one.
 Plan solve_on_devices(const Graph& graph, const Request& request,
-                      const std::vector<Verdict>& verdicts) {
+                      const std::vector<Constraint>& constraints) {
   validate(graph);
-  const DeviceMaker make = [](const Graph& g, const Request& r, const std::vector<Verdict>& v,
+  const DeviceMaker make = [](const Graph& g, const Request& r, const std::vector<Constraint>& v,
                               Replays replays) {
     Candidate chosen = Planner(g, r, v, replays).choose().candidate;
     return FixedPlan{std::move(chosen.keep), std::move(chosen.sweeps)};
@@ -201,10 +201,10 @@ Plan solve_on_devices(const Graph& graph, const Request& request,
   if (request.policy) {
     chosen.made = request.policy->plan(graph);
   } else {
-    chosen = choose_on_devices(graph, request, verdicts, make);
+    chosen = choose_on_devices(graph, request, constraints, make);
   }
   const Graph main = on_device(graph, 0);
-  Planner planner(main, request, verdicts);
+  Planner planner(main, request, constraints);
   Plan plan = planner.described({planner.evaluated(std::move(chosen.made)), chosen.feasible});
   plan.devices = device_peaks(graph, plan);
   if (!chosen.main_alone || !may_offload(request)) return plan;
@@ -213,20 +213,20 @@ Plan solve_on_devices(const Graph& graph, const Request& request,
   return is_low_elsewhere(with, request) ? with : plan;
 }
 
-/// Verdicts under which a plan for the main device keeps what is on others.
-std::vector<Verdict> keeping_elsewhere(const Graph& graph, std::vector<Verdict> verdicts) {
-  for (std::size_t v = 0; v < verdicts.size(); ++v) {
+/// Constraints under which a plan for the main device keeps what is saved on others.
+std::vector<Constraint> keeping_elsewhere(const Graph& graph, std::vector<Constraint> constraints) {
+  for (std::size_t v = 0; v < constraints.size(); ++v) {
     const Value& x = graph.values[v];
-    const bool is_open = verdicts[v] == Verdict::open && can_choose(x);
-    if (is_open && x.saved && x.device != 0) verdicts[v] = Verdict::keep;
+    const bool is_open = constraints[v] == Constraint::open && can_choose(x);
+    if (is_open && x.saved && x.device != 0) constraints[v] = Constraint::keep;
   }
-  return verdicts;
+  return constraints;
 }
 
 Front find_front(const Graph& graph, const ReplayCost& replay_cost,
-                 const std::vector<Verdict>& verdicts, const FrontRequest& request) {
-  if (!request.nested) return find_single_replays(graph, replay_cost, verdicts, {});
-  AnswerBook book(graph, replay_cost, verdicts, request.effort);
+                 const std::vector<Constraint>& constraints, const FrontRequest& request) {
+  if (!request.nested) return find_single_replays(graph, replay_cost, constraints, {});
+  AnswerBook book(graph, replay_cost, constraints, request.effort);
   book.finish();
   return book.front();
 }
@@ -238,9 +238,9 @@ Plan make_plan(const Graph& graph, const Request& request) {
   check(request);
   if (request.host_link) check_host_link(*request.host_link);
   const bool several_devices = num_devices(graph) > 1;
-  const auto verdicts = select(graph, request.selection);
-  Plan plan = several_devices ? solve_on_devices(graph, request, verdicts)
-                              : solve(graph, request, verdicts);
+  const auto constraints = select(graph, request.selection);
+  Plan plan = several_devices ? solve_on_devices(graph, request, constraints)
+                              : solve(graph, request, constraints);
   if (may_offload(request) && !several_devices) plan = with_offloads(graph, request, plan, solve);
   plan.planning_seconds = timer.seconds();
   return plan;
@@ -251,8 +251,8 @@ std::vector<Plan> make_front(const Graph& graph_of_all, const FrontRequest& requ
   if (num_devices(graph_of_all) > 1) validate(graph_of_all);
   const Graph graph = on_device(graph_of_all, 0);
   const ReplayCost replay_cost(graph, request.cost);
-  const auto verdicts = keeping_elsewhere(graph_of_all, select(graph_of_all, request.selection));
-  const Front front = find_front(graph, replay_cost, verdicts, request);
+  const auto constraints = keeping_elsewhere(graph_of_all, select(graph_of_all, request.selection));
+  const Front front = find_front(graph, replay_cost, constraints, request);
   LowerBound bound(graph, replay_cost);
   for (const double overhead : kBoundOverheads) bound.tighten(overhead, kNumCuts / 2);
   Describer describer(graph, replay_cost, bound);

@@ -2,9 +2,7 @@
 
 #include <algorithm>
 #include <array>
-#include <utility>
 
-#include "gradrecomp/plan/policies.h"
 #include "local_search.h"
 #include "plan/chain/chain_search.h"
 #include "plan/policies/policy_sets.h"
@@ -17,10 +15,7 @@ constexpr ChainSize kSize{.max_cost = kMostOnce, .num_buckets = 400, .num_open_p
 constexpr std::array kRungs{0.0, 0.01, 0.02, 0.03, 0.05, 0.08, 0.12, 0.18, 0.25, 0.35};
 
 void add_policies(const Graph& graph, LocalSearch& local_search, Front& front) {
-  for (KeptSet keep : {keep_all(graph), drop_all(graph), sqrt_n(graph), pointwise_only(graph)}) {
-    front.add(local_search.evaluate(std::move(keep)));
-  }
-  for (KeptSet& keep : every_k_sets(graph, kMaxEvery)) {
+  for (KeptSet& keep : simple_sets(graph, kMaxEvery)) {
     front.add(local_search.evaluate(std::move(keep)));
   }
 }
@@ -37,10 +32,10 @@ void add_chain(const ChainSearch& chain, std::int64_t max_peak_bytes, LocalSearc
 }  // namespace
 
 Front find_single_replays(const Graph& graph, const ReplayCost& replay_cost,
-                          const std::vector<Verdict>& verdicts, const SingleReplays& wanted) {
+                          const std::vector<Constraint>& constraints, const SingleReplays& wanted) {
   Front front;
-  LocalSearch local_search(graph, replay_cost, verdicts);
-  const ChainSearch chain(graph, replay_cost, verdicts, Replays::once);
+  LocalSearch local_search(graph, replay_cost, constraints);
+  const ChainSearch chain(graph, replay_cost, constraints, Replays::once);
   add_policies(graph, local_search, front);
   add_chain(chain, wanted.max_peak_bytes, local_search, front);
   // Where the menus are complete, a local search finds next to nothing.

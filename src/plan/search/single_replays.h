@@ -17,6 +17,6 @@ struct SingleReplays {
 
 /// The front of these plans, from the policies and the chain alone where that finds the best.
 Front find_single_replays(const Graph& graph, const ReplayCost& replay_cost,
-                          const std::vector<Verdict>& verdicts, const SingleReplays& wanted);
+                          const std::vector<Constraint>& constraints, const SingleReplays& wanted);
 
 }  // namespace gradrecomp::plan

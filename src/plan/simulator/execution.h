@@ -46,8 +46,8 @@ class Execution {
 
   [[nodiscard]] const CompiledGraph& graph() const { return graph_; }
 
-  /// Stands before the first event. `sweeps` are referred to, and `timeline` is, if not null, told
-  /// of replays and returns.
+  /// Starts over, before the first event. Refers to `sweeps`; notes replays and returns in
+  /// `timeline`, if that is not null.
   void begin(std::span<const Sweep> sweeps, std::span<const Offload> offloads, Timeline* timeline);
 
   /// Runs event `t` from state(). Returns the highest live bytes within it.
@@ -64,10 +64,10 @@ class Execution {
   /// As Simulator::defer().
   std::vector<Sweep> defer(std::span<const std::uint8_t> keep, std::span<const Index> cached_from);
 
-  // --- for who runs parts of a step again and again ---
+  // --- for callers that run parts of a step again and again ---
 
-  /// From now on sweeps leave behind what defer() would list for `cached_from`, which is referred
-  /// to; what handles say if it is empty.
+  /// From now on sweeps leave behind what defer() would list for `cached_from`, to which this
+  /// refers; if it is empty, the values that have handles.
   void leave_behind(std::span<const Index> cached_from) { due_from_ = cached_from; }
   /// From now on notes the values whose states events read.
   void watch_reads() { is_read_.assign(graph_.values.size(), 0); }
@@ -75,7 +75,7 @@ class Execution {
   void count_anew();
   [[nodiscard]] const std::vector<Index>& reads() const { return reads_; }
   [[nodiscard]] const std::vector<std::uint8_t>& is_read() const { return is_read_; }
-  /// Whether an event went through all values.
+  /// Whether some event has read the states of all values.
   [[nodiscard]] bool reads_all() const { return reads_all_; }
 
  private:

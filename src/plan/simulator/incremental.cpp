@@ -262,7 +262,8 @@ void IncrementalSimulator::want_op_no_more(Index first) {
   }
 }
 
-/// What differs at the seal; and those of the moves, whose time to be cached may.
+/// Notes the values that differ at the seal, and those of the moves, which may differ only in when
+/// they are cached.
 void IncrementalSimulator::patch_seal(std::span<const Move> moves) {
   if (patches_.empty()) patches_.emplace_back();
   std::vector<Patch>& patches = patches_.front();

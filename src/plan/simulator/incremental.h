@@ -11,7 +11,7 @@
 
 namespace gradrecomp::plan {
 
-/// What changes of a plan: a value that is kept from now on, or dropped and left behind by replays
+/// One change to a plan: a value is kept from now on, or it is dropped and replays leave it behind
 /// from some event on.
 struct Move {
   Index value = -1;
@@ -94,7 +94,6 @@ class IncrementalSimulator {
   [[nodiscard]] const CompiledGraph& graph() const { return execution_.graph(); }
   void cut_segments();
   void find_deaths();
-  void run_forward();
   void run(std::size_t segment);
 
   void undo();

@@ -11,7 +11,7 @@ namespace {
 void check_value(const CompiledGraph& graph, Index v, Index previous, const char* name) {
   const bool ascends = v > previous && v < static_cast<Index>(graph.values.size());
   if (ascends && graph.values[v].last_version) return;
-  raise({"simulate", name, spelled(v),
+  raise({"Plan", name, spelled(v),
          ascends ? "the last version of its storage"
                  : "a value of the graph above the one before it, " + spelled(previous),
          "Sort what a plan lists, each value once, and pass the graph it was made for"});
@@ -37,17 +37,17 @@ void check_offloads(const CompiledGraph& graph, std::span<const Offload> offload
     check_value(graph, value, std::exchange(last, value), "an offloaded value");
     const Index producer = graph.values[value].producer;
     if (producer < 0 || graph.values[value].must_keep || keep[value] == 0) {
-      raise({"simulate", "an offloaded value", spelled(value),
+      raise({"Plan", "an offloaded value", spelled(value),
              "one that an op makes, that can be replayed and that the plan keeps",
              "Offload nothing else"});
     }
     if (leaves_after < producer || leaves_after >= num_ops) {
-      raise({"simulate", "leaves_after of value " + std::to_string(value), spelled(leaves_after),
+      raise({"Plan", "leaves_after of value " + std::to_string(value), spelled(leaves_after),
              "an op from its own, " + spelled(producer) + ", on",
              "Pass the graph that the plan was made for"});
     }
     if (returns_at < -1 || returns_at >= num_values) {
-      raise({"simulate", "returns_at of value " + std::to_string(value), spelled(returns_at),
+      raise({"Plan", "returns_at of value " + std::to_string(value), spelled(returns_at),
              "-1 or a value", "Pass the graph that the plan was made for"});
     }
   }
@@ -58,7 +58,7 @@ void check_offloads(const CompiledGraph& graph, std::span<const Offload> offload
 void check_plan(const CompiledGraph& graph, std::span<const std::uint8_t> keep,
                 std::span<const Sweep> sweeps, std::span<const Offload> offloads) {
   if (keep.size() != graph.values.size()) {
-    raise({"simulate", "keep.size()", spelled(keep.size()), "the number of values of the graph",
+    raise({"Plan", "keep.size()", spelled(keep.size()), "the number of values of the graph",
            "Pass one entry per value, here " + spelled(graph.values.size())});
   }
   check_sweeps(graph, sweeps);

@@ -24,7 +24,7 @@ at::Tensor as_bytes(const c10::Storage& storage) {
 
 c10::Storage clone(const c10::Storage& storage) {
   const BelowRecording below;
-  const auto size = static_cast<std::int64_t>(storage.nbytes());
+  const std::int64_t size = bytes_in(storage);
   auto copy = at::empty({size}, at::TensorOptions().dtype(at::kByte).device(storage.device()));
   if (size > 0) copy.copy_(as_bytes(storage));
   return copy.storage();
@@ -35,8 +35,8 @@ bool fills_its_storage(const at::Tensor& tensor) {
 }
 
 bool same_bits(const c10::Storage& a, const c10::Storage& b) {
-  if (a.nbytes() != b.nbytes()) return false;
-  if (a.nbytes() == 0) return true;
+  if (bytes_in(a) != bytes_in(b)) return false;
+  if (bytes_in(a) == 0) return true;
   if (a.device().is_cpu()) return std::memcmp(a.data(), b.data(), a.nbytes()) == 0;
   // Compared by words, as the device takes a flag for each number that it compares.
   const auto num_words = static_cast<std::int64_t>(a.nbytes() / sizeof(std::int64_t));

@@ -44,11 +44,11 @@ std::unique_ptr<const RngState> RngState::of(const at::Generator& generator) {
 }
 
 bool RngState::is_current() const {
-  const RngState present = now();
-  if (!twister_) return seed_ == present.seed_ && offset_ == present.offset_;
-  return twister_->next_float == present.twister_->next_float &&
-         twister_->next_double == present.twister_->next_double &&
-         same_engine(twister_->engine, present.twister_->engine);
+  const RngState current = now();
+  if (!twister_) return seed_ == current.seed_ && offset_ == current.offset_;
+  return twister_->next_float == current.twister_->next_float &&
+         twister_->next_double == current.twister_->next_double &&
+         same_engine(twister_->engine, current.twister_->engine);
 }
 
 void RngState::restore() const {
@@ -65,7 +65,7 @@ void RngState::restore() const {
   generator.set_offset(offset_);
 }
 
-at::Generator RngState::lend() const {
+at::Generator RngState::swap_in() const {
   if (twister_) return {};
   auto generator = generator_;
   const std::lock_guard<std::mutex> lock(generator.mutex());
@@ -73,22 +73,23 @@ at::Generator RngState::lend() const {
     at::Generator other = generator.clone();
     other.set_current_seed(seed_);
     other.set_offset(offset_);
-    at::Generator present = generator.graphsafe_get_state();
+    at::Generator current = generator.graphsafe_get_state();
     generator.graphsafe_set_state(other);
-    return present;
+    return current;
   } catch (const c10::Error&) {
     return {};
   }
 }
 
-void RngState::take_back(const at::Generator& lent) const {
+void RngState::take_back(const at::Generator& before) const {
   auto generator = generator_;
   const std::lock_guard<std::mutex> lock(generator.mutex());
-  generator.graphsafe_set_state(lent);
+  generator.graphsafe_set_state(before);
 }
 
-RngRestore::RngRestore(const RngState& replayed) : replayed_(replayed), present_(replayed.lend()) {
-  if (present_.defined()) return;
+RngRestore::RngRestore(const RngState& replayed)
+    : replayed_(replayed), current_(replayed.swap_in()) {
+  if (current_.defined()) return;
   state_to_restore_.emplace(replayed.now());
   replayed.restore();
 }
@@ -97,7 +98,7 @@ RngRestore::~RngRestore() {
   if (state_to_restore_) {
     state_to_restore_->restore();
   } else {
-    replayed_.take_back(present_);
+    replayed_.take_back(current_);
   }
 }
 

@@ -40,9 +40,9 @@ class RngState {
   [[nodiscard]] RngState now() const { return RngState(generator_); }
   /// Has the generator go on from this state, with a state of its own beside the current one, which
   /// is returned. Undefined where a generator can have only one, as on the CPU.
-  [[nodiscard]] at::Generator lend() const;
-  /// Has it go on from what lend() returned.
-  void take_back(const at::Generator& lent) const;
+  [[nodiscard]] at::Generator swap_in() const;
+  /// Has it go on from what swap_in() returned.
+  void take_back(const at::Generator& before) const;
 
  private:
   struct Twister {
@@ -70,7 +70,7 @@ class RngRestore {
  private:
   std::unique_lock<std::recursive_mutex> turn_ = turn_to_draw();  // given back last
   const RngState& replayed_;
-  at::Generator present_;                     // what it had, where it can have several
+  at::Generator current_;                     // what it had, where it can have several
   std::optional<RngState> state_to_restore_;  // else
 };
 

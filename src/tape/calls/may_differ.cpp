@@ -5,7 +5,7 @@ namespace {
 
 /// The argument of that name; none where the schema has no such.
 c10::IValue argument(const Op& op, const char* name) {
-  const auto position = op.handle.schema().argumentIndexWithName(name);
+  const auto position = op.handle().schema().argumentIndexWithName(name);
   const bool is_there = position && static_cast<std::size_t>(*position) < op.arguments.size();
   return is_there ? op.arguments[*position] : c10::IValue();
 }
@@ -14,7 +14,7 @@ bool is_true(const c10::IValue& value) { return value.isBool() && value.toBool()
 
 /// A transposed one is the backward of another, for which cuDNN may use atomics.
 bool is_transposed(const Op& op) {
-  return op.handle.schema().name().ends_with("_transpose") || is_true(argument(op, "transposed"));
+  return op.name().ends_with("_transpose") || is_true(argument(op, "transposed"));
 }
 
 bool draws_from_hidden_state(const Op& op) {

@@ -9,7 +9,7 @@ namespace {
 constexpr std::uint64_t kPackedSomething = 1;
 constexpr std::uint64_t kFickle = 2;
 constexpr std::uint64_t kPart = 3;
-constexpr std::uint64_t kBorrowed = 4;
+constexpr std::uint64_t kLent = 4;
 
 }  // namespace
 
@@ -48,7 +48,7 @@ void SequenceHash::add_read(const Read& read, const Tape& tape) {
       static_cast<std::uint64_t>(read.geometry->scalar_type()));
   for (const auto size : read.geometry->sizes()) add(size);
   for (const auto stride : read.geometry->strides()) add(stride);
-  if (tape.values()[read.value].borrowed) add(kBorrowed);  // nothing is made again from it
+  if (tape.values()[read.value].lent) add(kLent);  // nothing is made again from it
 }
 
 }  // namespace gradrecomp::tape

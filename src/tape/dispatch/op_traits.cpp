@@ -7,7 +7,9 @@
 #include <atomic>
 #include <memory>
 #include <mutex>
+#include <string>
 #include <string_view>
+#include <unordered_map>
 #include <utility>
 
 #include "tape/dispatch/fickle.h"
@@ -92,12 +94,18 @@ bool can_hold_tensors(const c10::Type& type) {
          type.isSubtypeOf(*c10::ListType::ofTensors()) || type.str().starts_with("Tensor[");
 }
 
+bool takes_tensors(const c10::Argument& argument) { return can_hold_tensors(*argument.type()); }
+
 // These work in place, though their schemas do not say so: collectives on all that is not called an
 // input, oneDNN on what its forward pass left it to work in.
 bool writes_undeclared(std::string_view name, const c10::Argument& argument) {
   if (name == kWorkspaceWriter) return argument.name() == "workspace";
   return name.starts_with("c10d::") && !argument.name().starts_with("input") &&
          can_hold_tensors(*argument.type());
+}
+
+bool reads_shapes_only(std::string_view name) {
+  return name.starts_with("aten::new_") || (name.starts_with("aten::") && name.ends_with("_like"));
 }
 
 // A schema in which every return is an unwritten alias makes no storage of its own.
@@ -127,9 +135,9 @@ void find_running_statistics(const c10::FunctionSchema& schema, OpTraits& traits
 }
 
 std::unique_ptr<const OpTraits> read_traits(const c10::OperatorHandle& op) {
-  auto traits = std::make_unique<OpTraits>();
+  auto traits = std::make_unique<OpTraits>(op);
   const auto& schema = op.schema();
-  const std::string_view name = schema.name();
+  const std::string_view name = traits->name;
   bool any_write = false;
   bool writes_only_out = true;
   for (const auto& argument : schema.arguments()) {
@@ -149,6 +157,7 @@ std::unique_ptr<const OpTraits> read_traits(const c10::OperatorHandle& op) {
   traits->pointwise = pointwise_kind(name, schema.overload_name());
   traits->fickle = fickle_kind(name);
   traits->factory = is_factory(schema);
+  traits->shapes_only = reads_shapes_only(name);
   traits->uninitialized = contains(kUninitialized, name);
   // An empty-like op leaves its out argument as it is.
   traits->fills =
@@ -158,6 +167,8 @@ std::unique_ptr<const OpTraits> read_traits(const c10::OperatorHandle& op) {
   traits->bumps = traits->bumps && name != kWorkspaceWriter;
   traits->bumps_before = traits->foreign && traits->bumps;
   traits->reads_beyond = traits->foreign || reads_beyond(name);
+  traits->writes_unsaid = traits->foreign && schema.returns().empty() && !any_write &&
+                          std::ranges::any_of(schema.arguments(), takes_tensors);
   traits->seeded = op.hasTag(at::Tag::nondeterministic_seeded);
   traits->replayable = !op.hasTag(at::Tag::nondeterministic_bitwise) && !is_collective(name) &&
                        !changes_storage && name != kUnseenWrite;
@@ -173,29 +184,67 @@ std::unique_ptr<const OpTraits> read_traits(const c10::OperatorHandle& op) {
 // Grows with each operator that is taken away, after which another may have its place.
 constinit std::atomic<std::uint64_t> num_departures{0};
 
+// Tells the traits of operators that their operators have departed.
 class Departures final : public c10::OpRegistrationListener {
  public:
+  void watch(const OpTraits& traits) {
+    const std::lock_guard lock(mutex_);
+    watched_[traits.name].push_back(&traits);
+  }
+
   void onOperatorRegistered(const c10::OperatorHandle& /*op*/) override {}
-  void onOperatorDeregistered(const c10::OperatorHandle& /*op*/) override { ++num_departures; }
+  void onOperatorDeregistered(const c10::OperatorHandle& op) override {
+    const std::lock_guard lock(mutex_);
+    const auto found = watched_.find(op.operator_name().name);
+    if (found == watched_.end()) return;
+    std::erase_if(found->second, [&](const OpTraits* traits) {
+      if (!(traits->handle == op)) return false;  // of another overload
+      traits->has_departed.store(true, std::memory_order_release);
+      return true;
+    });
+    num_departures.fetch_add(1, std::memory_order_release);
+  }
+
+ private:
+  std::mutex mutex_;
+  std::unordered_map<std::string, std::vector<const OpTraits*>> watched_;
 };
+
+// Owned by the dispatcher, which is never destroyed.
+Departures& departures() {
+  static Departures* departures = [] {
+    auto made = std::make_unique<Departures>();
+    Departures* watching = made.get();
+    static const auto* registered = new c10::RegistrationHandleRAII(
+        c10::Dispatcher::singleton().addRegistrationListener(std::move(made)));
+    static_cast<void>(registered);
+    return watching;
+  }();
+  return *departures;
+}
 
 class TraitsTable {
  public:
   const OpTraits& of(const c10::OperatorHandle& op) {
     if (const auto now = num_departures.load(std::memory_order_acquire); now != seen_departures_) {
       seen_departures_ = now;
-      forget_foreign();
+      forget_departed();
     }
     auto& entry = entries_[&op.schema()];
-    if (!entry) entry = read_traits(op);
+    if (!entry) {
+      entry = read_traits(op);
+      departures().watch(*entry);
+    }
     return *entry;
   }
 
  private:
-  // LibTorch's own stay. What is forgotten may still be in use by a call that is under way.
-  void forget_foreign() {
+  // What is forgotten may still be in use, by tapes and by calls that are under way.
+  void forget_departed() {
     for (auto& [schema, traits] : entries_) {
-      if (traits && traits->foreign) forgotten_.push_back(std::move(traits));
+      if (traits && traits->has_departed.load(std::memory_order_acquire)) {
+        forgotten_.push_back(std::move(traits));
+      }
     }
   }
 
@@ -208,9 +257,6 @@ class TraitsTable {
 /// its main thread is gone.
 class TraitsTables {
  public:
-  TraitsTables()
-      : watched_(
-            c10::Dispatcher::singleton().addRegistrationListener(std::make_unique<Departures>())) {}
   TraitsTable* take() {
     const std::lock_guard lock(mutex_);
     if (free_.empty()) return all_.emplace_back(std::make_unique<TraitsTable>()).get();
@@ -224,7 +270,6 @@ class TraitsTables {
   }
 
  private:
-  c10::RegistrationHandleRAII watched_;
   std::mutex mutex_;
   std::vector<std::unique_ptr<TraitsTable>> all_;
   std::vector<TraitsTable*> free_;

@@ -2,7 +2,9 @@
 
 #include <ATen/core/dispatch/Dispatcher.h>
 
+#include <atomic>
 #include <cstdint>
+#include <string>
 #include <vector>
 
 #include "gradrecomp/version.h"
@@ -26,6 +28,13 @@ enum class Fickle : std::uint8_t {
 
 /// What the schema, the tags and a short list of names say about an operator.
 struct OpTraits {
+  explicit OpTraits(const c10::OperatorHandle& op) : handle(op), name(op.schema().name()) {}
+
+  c10::OperatorHandle handle;  ///< dangling once the operator has departed
+  std::string name;
+  /// Whether its library was unloaded. Another thread may set it.
+  mutable std::atomic<bool> has_departed = false;
+
   std::vector<std::uint8_t> writes;  ///< per argument: the schema says it is written in place
   std::vector<std::int16_t> running_statistics;  ///< arguments updated behind the schema's back
   std::size_t num_returns = 0;
@@ -37,6 +46,7 @@ struct OpTraits {
   Fickle fickle = Fickle::no;
   bool passive = false;        ///< changes no content and makes no storage: views, metadata
   bool factory = false;        ///< the torch:: version wraps its result in a variable
+  bool shapes_only = false;    ///< reads nothing of its tensors but their shapes and types
   bool uninitialized = false;  ///< its output holds garbage until it is written
   bool fills = false;          ///< writes all of its targets without reading them
   bool resizes = false;        ///< may give what it writes another size
@@ -45,10 +55,11 @@ struct OpTraits {
   bool foreign = false;        ///< not LibTorch's own, so that its tags may say too little
   bool reads_beyond = false;   ///< maybe more of a storage than its arguments show
   bool seeded = false;         ///< may draw from a random generator
+  bool writes_unsaid = false;  ///< maybe, whatever its tensors are: it returns nothing else
   bool replayable = true;      ///< false: nondeterministic, collective, or it changes storages
 };
 
-/// Traits of `op`, computed once per operator.
+/// Traits of `op`, computed once per operator and never destroyed.
 /// Threads: safe; every thread has its own table.
 const OpTraits& traits_of(const c10::OperatorHandle& op);
 

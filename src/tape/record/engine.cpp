@@ -7,8 +7,8 @@
 #include <mutex>
 
 #include "tape/dispatch/python_operators.h"
+#include "tape/interception/interceptor.h"
 #include "tape/record/handle.h"
-#include "tape/record/interception/interceptor.h"
 #include "tape/record/recorder.h"
 
 namespace gradrecomp::tape {
@@ -59,6 +59,17 @@ Engine& recording_engine() {
   return *engine;
 }
 
+// Engine threads inherit the dispatch key from the recording thread, but no recorder.
+void record(const c10::OperatorHandle& op, c10::DispatchKeySet below, torch::jit::Stack* stack) {
+  if (Recorder* recorder = Recorder::current()) {
+    recorder->record(op, below, stack);
+  } else {
+    op.redispatchBoxed(below, stack);
+  }
+}
+
+bool has_recorder() noexcept { return Recorder::installed() != nullptr; }
+
 // The operator that stands on a tape for a write that no operator made. It does nothing.
 void register_unseen_write() {
   static auto* library =
@@ -73,7 +84,7 @@ void register_unseen_write() {
 void install() {
   static std::once_flag once;
   std::call_once(once, [] {
-    install_interceptor();
+    install_interceptor({.take = &record, .is_on = &has_recorder});
     register_unseen_write();
     base_engine = &Engine::get_default_engine();
     torch::autograd::set_default_engine_stub(&recording_engine);

@@ -4,6 +4,8 @@
 #include <set>
 #include <utility>
 
+#include "tape/record/engine.h"
+
 namespace gradrecomp::tape {
 namespace {
 
@@ -47,7 +49,9 @@ bool FollowedPlan::is_followed_to_the_end() const {
   return !is_mixed_ && plan_.sequence != nullptr && plan_.sequence->size() == sequence_.size();
 }
 
-// Whatever this step or the next saves for backward, a replay of what is kept is never needed.
+// Whatever this step or the next saves for backward, a replay of what is kept is never needed. And
+// where this step has seen a write by hand, the next must look there, too, or it would leave the
+// plan for want of it.
 std::vector<ValueId> FollowedPlan::values_to_guard() const {
   const auto is_dropped = [&](const Result& result) {
     const Retention retention = plan_.retention_of(result.value);
@@ -56,7 +60,8 @@ std::vector<ValueId> FollowedPlan::values_to_guard() const {
   };
   std::set<ValueId> values;
   for (const Op& op : tape_.ops()) {
-    if (std::ranges::none_of(op.results, is_dropped)) continue;
+    const bool is_unseen_write = op.handle() == unseen_write();
+    if (!is_unseen_write && std::ranges::none_of(op.results, is_dropped)) continue;
     for (const Read& read : op.reads) {
       if (tape_.values()[read.value].external) values.insert(read.value);
     }

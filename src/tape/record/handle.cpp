@@ -108,8 +108,7 @@ void Handle::check_version() const {
       false, "one of the variables needed for gradient computation has been modified by an ",
       "inplace operation: [", c10::toString(tape_ ? geometry_->scalar_type() : held_.scalar_type()),
       " ", tape_ ? geometry_->sizes() : held_.sizes(), "]",
-      producer < 0 ? std::string()
-                   : ", made by " + tape_->ops()[producer].handle.schema().name() + ",",
+      producer < 0 ? std::string() : ", made by " + tape_->ops()[producer].name() + ",",
       " is at version ", version, "; expected version ", saved_version_,
       " instead. Hint: replace the in-place operation by one that makes a new tensor.");
 }

@@ -21,7 +21,6 @@
 #include "tape/observer.h"
 #include "tape/print.h"
 #include "tape/record/engine.h"
-#include "tape/record/interception/interceptor.h"
 #include "tape/record/split_calls.h"
 #include "tape/replay/verification.h"
 #include "tape/substitutes/pointwise_step.h"
@@ -95,9 +94,11 @@ ValueId Recorder::save(const at::Tensor& tensor) {
   const ValueId id = writer_.add_handle(tensor);
   const Value& saved = tape_->values()[id];
   // Backward reads what it has become by then, which cannot be compared once the program lets go.
-  const bool by_factory =
-      saved.producer >= 0 && saved.has_print && tape_->ops()[saved.producer].reads.empty();
-  if (by_factory && saved.bytes <= Print::kSmallBytes) tape_->make_source(id);
+  const bool is_small = saved.bytes <= Print::kSmallBytes;
+  if (saved.producer >= 0 && saved.has_print && is_small) {
+    const Op& producer = tape_->ops()[saved.producer];
+    if (is_factory(producer) || fills_alone(producer)) tape_->make_source(id);
+  }
   if (in_window_mode() && tape_->values()[id].hold == Hold::none) {
     writer_.hold_in_window(id);
     window_bytes_ += tape_->values()[id].bytes;
@@ -116,9 +117,38 @@ void Recorder::record(const c10::OperatorHandle& op, c10::DispatchKeySet keys,
     return;
   }
   if (before_op) before_op();
+  if (traits.writes_unsaid) return record_suspect(op, keys, stack);
+  record_or_pass_on(op, keys, stack);
+}
+
+void Recorder::record_or_pass_on(const c10::OperatorHandle& op, c10::DispatchKeySet keys,
+                                 torch::jit::Stack* stack) {
+  const OpTraits& traits = traits_of(op);
   if (!is_recordable(*stack, traits.writes.size())) return pass_on(op, keys, stack);
   unseen_writes_.look_before(traits, *stack);
   record_call(op, keys, stack);
+}
+
+// An operator that returns nothing is there for what it writes, or for what it tells others.
+void Recorder::record_suspect(const c10::OperatorHandle& op, c10::DispatchKeySet keys,
+                              torch::jit::Stack* stack) {
+  std::vector<at::Tensor> tensors;
+  for (const c10::IValue& argument : torch::jit::last(*stack, op.schema().arguments().size())) {
+    for_each_tensor(argument, [&](const at::Tensor& tensor, std::int32_t) {
+      tensors.push_back(tensor);
+      unseen_writes_.watch(tensor);
+    });
+  }
+  const auto look_after = [&] {
+    for (const at::Tensor& tensor : tensors) unseen_writes_.look_after(tensor);
+  };
+  try {
+    record_or_pass_on(op, keys, stack);
+  } catch (...) {
+    look_after();
+    throw;
+  }
+  look_after();
 }
 
 bool Recorder::is_recordable(const torch::jit::Stack& stack, std::size_t num_arguments) {
@@ -131,6 +161,7 @@ void Recorder::pass_on(const c10::OperatorHandle& op, c10::DispatchKeySet keys,
                        torch::jit::Stack* stack) {
   const OpTraits& traits = traits_of(op);
   const std::size_t first = stack->size() - traits.writes.size();
+  ++tape_->counts().unrecorded_calls;
   mix_gradients(torch::jit::last(*stack, traits.writes.size()));
   for (std::size_t i = 0; i < traits.writes.size(); ++i) {
     for_each_tensor((*stack)[first + i], [&](const at::Tensor& tensor, std::int32_t) {
@@ -161,7 +192,7 @@ void Recorder::take_in_results(const c10::OperatorHandle& op, c10::DispatchKeySe
     return is_new;
   });
   if (!makes_values) return;
-  Draft draft{.traits = traits, .op = Op(op, keys)};
+  Draft draft{.traits = traits, .op = Op(traits, keys)};
   draft.op.dispatch_state = dispatch_state();
   draft.op.replayable = false;
   draft.op.stage = stage_;
@@ -181,7 +212,7 @@ void Recorder::record_unseen_write(const at::Tensor& tensor) {
 void Recorder::record_call(const c10::OperatorHandle& op, c10::DispatchKeySet keys,
                            torch::jit::Stack* stack) {
   const OpTraits& traits = traits_of(op);
-  Draft draft{.traits = traits, .op = Op(op, keys)};
+  Draft draft{.traits = traits, .op = Op(traits, keys)};
   draft.op.dispatch_state = dispatch_state();
   draft.op.replayable = traits.replayable;
   draft.op.stage = stage_;
@@ -307,7 +338,7 @@ void Recorder::guard_externals(Draft& draft) {
   for (Read& read : draft.op.reads) {
     if (read.written || read.scratch || !tape_->values()[read.value].external) continue;
     const bool guarded = plan_->guards(read.value);
-    if (guarded) writer_.print_source(read.value, *read.geometry);
+    if (guarded) writer_.print_source(read.value, *read.geometry, draft.traits.reads_beyond);
     read.blind = !guarded && writer_.is_unknown(read.value);
   }
 }
@@ -393,7 +424,7 @@ void Recorder::call(Draft& draft, torch::jit::Stack* stack) {
   }
   AlgorithmWatch watch;  // Note [ Algorithms that change for lack of memory ]
   const UntaggedDraws draws(draft.traits, op, device);
-  op.handle.redispatchBoxed(op.keys, stack);
+  op.handle().redispatchBoxed(op.keys, stack);
   if (draws.may_have_happened()) op.replayable = false;
   if (draft.traits.fickle == Fickle::by_algorithm && watch.has_changed()) op.replayable = false;
   if (op.rng && op.rng->is_current()) op.rng.reset();

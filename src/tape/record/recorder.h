@@ -74,6 +74,10 @@ class Recorder {
                        const torch::jit::Stack& stack);
   void record_call(const c10::OperatorHandle& op, c10::DispatchKeySet keys,
                    torch::jit::Stack* stack);
+  void record_or_pass_on(const c10::OperatorHandle& op, c10::DispatchKeySet keys,
+                         torch::jit::Stack* stack);
+  void record_suspect(const c10::OperatorHandle& op, c10::DispatchKeySet keys,
+                      torch::jit::Stack* stack);
   void record_unseen_write(const at::Tensor& tensor);
   void guard_externals(Draft& draft);
   void look_at_statistics(Draft& draft, const torch::jit::Stack& stack);

@@ -33,10 +33,14 @@ bool is_left_to_others(const OpTraits& traits, const at::Tensor& tensor,
 
 }  // namespace
 
+bool is_factory(const Op& op) { return op.reads.empty() || op.traits->shapes_only; }
+
+bool fills_alone(const Op& op) { return op.traits->fills && op.reads.size() == 1; }
+
 bool is_rubbish(const Value& value) { return value.uninitialized || value.bytes == 0; }
 
 void ResultFinder::find_returned(Draft& draft, const torch::jit::Stack& stack) {
-  const std::size_t count = draft.op.handle.schema().returns().size();
+  const std::size_t count = draft.op.handle().schema().returns().size();
   const auto returned = torch::jit::last(stack, count);
   for (std::size_t i = 0; i < count; ++i) {
     const auto output = static_cast<std::int16_t>(i);
@@ -59,7 +63,7 @@ void ResultFinder::find_result(Draft& draft, const at::Tensor& tensor, std::int1
     return;
   }
   if (const ValueId known = tape_.find(tensor.storage().unsafeGetStorageImpl()); known >= 0) {
-    const bool is_declared = draft.op.handle.schema().returns()[output].alias_info() != nullptr;
+    const bool is_declared = draft.op.handle().schema().returns()[output].alias_info() != nullptr;
     if (!is_declared) writer_.watch(known, tensor);
     return;
   }
@@ -67,25 +71,26 @@ void ResultFinder::find_result(Draft& draft, const at::Tensor& tensor, std::int1
   const ValueId id = draft.traits.factory ? writer_.add_factory_value(tensor, producer)
                                           : writer_.add_value(tensor, producer);
   if (is_left_to_others(draft.traits, tensor, returned)) {
-    writer_.set_borrowed(id);
+    writer_.set_lent(id);
     draft.op.replayable = false;
   }
   if (draft.traits.uninitialized) {
     writer_.set_uninitialized(id);
-  } else if (draft.is_constant || is_never_differentiated(tensor.scalar_type())) {
-    print_result(draft, id, Geometry(tensor));
+  } else if (draft.is_constant || is_factory(draft.op) ||
+             is_never_differentiated(tensor.scalar_type())) {
+    print_result(draft, id, Geometry(tensor), is_factory(draft.op));
   }
   draft.op.results.push_back({.value = id, .element = element, .output = output});
 }
 
 /// Notes what a result contains that the program may write by hand; see
 /// Note [ Unseen writes ].
-void ResultFinder::print_result(const Draft& draft, ValueId value, const Geometry& geometry) {
+void ResultFinder::print_result(const Draft& draft, ValueId value, const Geometry& geometry,
+                                bool by_factory) {
   if (!draft.op.replayable) {
     tape_.make_source(value);
-    return writer_.print_source(value, geometry);
+    return writer_.print_source(value, geometry, true);
   }
-  const bool by_factory = draft.op.reads.empty();
   if (by_factory && !geometry.is_on_cpu()) {
     tape_.make_source(value);
   } else {
@@ -101,7 +106,8 @@ void ResultFinder::find_written(Draft& draft) {
     if (written_already || !storage) continue;
     const bool is_declared = draft.traits.writes[read.argument] != 0;
     const bool bumps = is_declared && draft.traits.bumps && !draft.has_failed;
-    const bool fills_alone = draft.traits.fills && draft.op.reads.size() == 1;
+    const bool is_whole = read.geometry->fills(tape_.values()[read.value].bytes);
+    const bool is_filled = is_whole && fills_alone(draft.op);
     const bool was_printed = tape_.values()[read.value].has_print;  // a constant goes on as one
     const auto producer = static_cast<OpId>(tape_.ops().size());
     const ValueId id = writer_.add_version(read.value, std::move(storage), producer, bumps);
@@ -110,8 +116,12 @@ void ResultFinder::find_written(Draft& draft) {
     } else if (was_printed && !draft.traits.resizes &&
                (draft.is_constant || is_never_differentiated(read.geometry->scalar_type()))) {
       tape_.print(id, *read.geometry, Guard::whole);
-    } else if (fills_alone && draft.is_constant) {
-      print_result(draft, id, *read.geometry);
+    } else if (is_filled && (read.geometry->is_on_cpu() || !draft.traits.seeded)) {
+      print_result(draft, id, *read.geometry, true);
+    } else if (!c10::GradMode::is_enabled() && draft.op.replayable && is_whole) {
+      // A function of the program may run below what raises versions. One that it raises itself,
+      // by mark_dirty(), is then of whatever it wrote, maybe of more than this.
+      tape_.print(id, *read.geometry, Guard::whole);
     }
     draft.op.results.push_back({.value = id, .read = static_cast<std::int32_t>(i)});
   }

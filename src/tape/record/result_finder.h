@@ -11,6 +11,11 @@
 
 namespace gradrecomp::tape {
 
+/// Whether what `op` makes hangs on no content, so that the program may be about to fill it.
+[[nodiscard]] bool is_factory(const Op& op);
+/// Whether `op` writes one tensor and reads none, so that its result is like a factory's.
+[[nodiscard]] bool fills_alone(const Op& op);
+
 /// Whether its content was never written, so that its size does not matter.
 [[nodiscard]] bool is_rubbish(const Value& value);
 
@@ -27,7 +32,7 @@ class ResultFinder {
  private:
   void find_result(Draft& draft, const at::Tensor& tensor, std::int16_t output,
                    std::int32_t element, c10::ArrayRef<c10::IValue> returned);
-  void print_result(const Draft& draft, ValueId value, const Geometry& geometry);
+  void print_result(const Draft& draft, ValueId value, const Geometry& geometry, bool by_factory);
 
   Tape& tape_;
   TapeWriter& writer_;

@@ -99,7 +99,7 @@ bool reads_dense_parameters(const Op& call) {
 
 /// An op for a part of `call`, without reads and results.
 Op part_of(const Op& call) {
-  Op part(call.handle, call.keys);
+  Op part(*call.traits, call.keys);
   part.dispatch_state = call.dispatch_state;
   part.stream = call.stream;
   part.stage = call.stage;
@@ -118,7 +118,7 @@ void move_result(Op& call, std::int16_t output, Op& part, Tape& tape) {
 std::optional<Part> take_application(Op& call, c10::ArrayRef<c10::IValue> returns,
                                      TapeWriter& writer) {
   Tape& tape = writer.tape();
-  const auto substitute = norm_substitute(traits_of(call.handle).norm);
+  const auto substitute = norm_substitute(call.traits->norm);
   const Read* input = read_of(call, kInput);
   if (substitute == nullptr || input == nullptr || call.rng != nullptr) return std::nullopt;
   const at::Tensor result = returns[kResult].toTensor();
@@ -143,7 +143,7 @@ std::optional<Part> take_application(Op& call, c10::ArrayRef<c10::IValue> return
 }
 
 std::shared_ptr<const PackedForm> packed_form_of(const Op& call, const at::Tensor& output) {
-  const std::string_view name = call.handle.schema().name();
+  const std::string_view name = call.name();
   const Read* input = read_of(call, kInput);
   if (name == kMaxPool && input->geometry->sizes().size() == 4) {
     return packed_indices(call, input->geometry->sizes(), output);
@@ -153,7 +153,7 @@ std::shared_ptr<const PackedForm> packed_form_of(const Op& call, const at::Tenso
 
 /// Whether it returns a result and what can be packed.
 bool returns_packable(const Op& call) {
-  const std::string_view name = call.handle.schema().name();
+  const std::string_view name = call.name();
   return name == kMaxPool || name == kDropout;
 }
 

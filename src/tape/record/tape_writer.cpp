@@ -40,7 +40,7 @@ ValueId TapeWriter::read(const at::Tensor& tensor) {
   }
   const ValueId id = add_value(tensor, -1);
   values()[id].external = true;
-  values()[id].borrowed = is_lent(*storage);
+  values()[id].lent = is_lent(*storage);
   tape_.hold(id, Hold::source, tensor.storage());
   return id;
 }
@@ -116,18 +116,18 @@ void TapeWriter::count_read(const Read& read) {
   ++value.num_reads;
 }
 
-void TapeWriter::print_source(ValueId id, const Geometry& geometry) {
+void TapeWriter::print_source(ValueId id, const Geometry& shown, bool reads_beyond) {
   const Value& value = values()[id];
-  const bool matters = value.hold == Hold::source && !value.has_print;
-  if (tape_.guard() == Guard::off || !matters || tape_.may_vanish(id)) return;
+  if (tape_.guard() == Guard::off || value.hold != Hold::source || tape_.may_vanish(id)) return;
   if (tape_.abandoned(id)) return;  // a number of our own
+  if (value.producer < 0) return tape_.print_shown(id, shown, reads_beyond);
   // Autograd may be told of a recorded write later: only a whole print tells that write from
   // another.
-  tape_.print(id, geometry, value.producer >= 0 ? Guard::whole : tape_.guard());
+  if (!value.has_print) tape_.print(id, shown, Guard::whole);
 }
 
 bool TapeWriter::is_kept_by_its_maker(ValueId id) const {
-  return values()[id].borrowed && !values()[id].external;
+  return values()[id].lent && !values()[id].external;
 }
 
 bool TapeWriter::is_unknown(ValueId id) const {
@@ -172,7 +172,7 @@ ValueId TapeWriter::add_version(ValueId old, c10::Storage storage, OpId producer
   }
   if (value.version_counter.enabled()) value.seen_version = value.version();
   value.num_due_bumps = bumps ? 1 : 0;
-  value.borrowed = before.borrowed;
+  value.lent = before.lent;
   if (value.bytes == before.bytes) value.overwrites = old;  // else it has other memory
   value.external = before.external;
   // A handle means the memory, whatever is in it when backward looks; autograd's version check

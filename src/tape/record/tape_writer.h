@@ -31,7 +31,7 @@ class TapeWriter {
   /// Marks `value` as made by an empty-like op.
   void set_uninitialized(ValueId value) { values()[value].uninitialized = true; }
   /// Notes that its memory has another owner, too. Nothing is made again from it.
-  void set_borrowed(ValueId value) { values()[value].borrowed = true; }
+  void set_lent(ValueId value) { values()[value].lent = true; }
   OpId add_op(Op&& op);
   /// What autograd saves.
   ValueId add_handle(const at::Tensor& tensor);
@@ -40,8 +40,9 @@ class TapeWriter {
 
   /// Notes that `alias` shows `value` too, with a version counter of its own.
   void watch(ValueId value, const at::Tensor& alias);
-  /// Notes what a source contains now, unless that is known or does not matter.
-  void print_source(ValueId value, const Geometry& geometry);
+  /// Notes what a tensor shows of a source, and all of it if that `reads_beyond` what it shows,
+  /// unless it is known or does not matter.
+  void print_source(ValueId value, const Geometry& shown, bool reads_beyond);
   /// Whether the content of `value` is unknown, though the guard could know it.
   [[nodiscard]] bool is_unknown(ValueId value) const;
   /// Whether what `part` shows of `value`, or any of it if null, has been written unseen since the

@@ -59,6 +59,20 @@ void UnseenWrites::trust_as_it_is(const at::Tensor& tensor, ValueId value) {
   tape_.print(value, Geometry(tensor), Guard::whole);
 }
 
+void UnseenWrites::watch(const at::Tensor& tensor) {
+  if (!is_plain(tensor)) return;
+  look_at(tensor, true, false);
+  const ValueId value = writer_.read(tensor);
+  if (tape_.guard() == Guard::off || tape_.is_as_printed(value)) return;
+  tape_.print(value, Geometry(tensor), Guard::whole);
+}
+
+void UnseenWrites::look_after(const at::Tensor& tensor) {
+  if (!is_plain(tensor)) return;
+  const ValueId value = tape_.find(tensor.storage().unsafeGetStorageImpl());
+  if (value >= 0 && !tape_.is_as_printed(value)) trust_as_it_is(tensor, value);
+}
+
 void UnseenWrites::note(const at::Tensor& tensor) {
   if (!is_plain(tensor)) return;
   const ValueId known = tape_.find(tensor.storage().unsafeGetStorageImpl());

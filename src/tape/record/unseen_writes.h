@@ -25,6 +25,10 @@ class UnseenWrites {
   void look_before(const OpTraits& traits, const torch::jit::Stack& stack);
   /// `whole`: looks at more than the tensor shows. `bumped`: the call has raised its version.
   void look_at(const at::Tensor& tensor, bool whole, bool bumped);
+  /// Has look_after() see whether a call has written to `tensor`, though its schema does not say
+  /// so.
+  void watch(const at::Tensor& tensor);
+  void look_after(const at::Tensor& tensor);
   /// Notes that `tensor` is about to be written.
   void note(const at::Tensor& tensor);
   /// Those whose version counters will have grown when a call that makes no content has returned.

@@ -9,6 +9,7 @@
 #include "tape/aten/bytes.h"
 #include "tape/aten/stopwatch.h"
 #include "tape/dispatch/op_traits.h"
+#include "tape/replay/call.h"
 #include "tape/replay/warnings.h"
 #include "tape/substitutes/patterns.h"
 #include "tape/substitutes/pointwise_pass.h"
@@ -30,7 +31,7 @@ void KernelSearch::try_kernels(OpId id, OpId last, const Stack& stack, double& s
     tape_.findings().verification_was_short = true;
   } catch (const std::exception& error) {
     forget_kernels(id);
-    const std::string& name = tape_.ops()[id].handle.schema().name();
+    const std::string& name = tape_.ops()[id].name();
     if (!first_mention(name)) return;
     TORCH_WARN("GradRecomp replays ", name, " by its call, as its kernel failed: ", text_of(error));
   }
@@ -58,11 +59,11 @@ void KernelSearch::find_formula(OpId id, const c10::Storage& by_call, double& se
   Op& op = tape_.ops()[id];
   if (op.dispatch_state->mode().flushes_denormals) return;
   const int count = op.substitute->num_formulas();
-  int& likely = likely_formulas_[traits_of(op.handle).name_hash];
+  int& likely = likely_formulas_[op.traits->name_hash];
   for (int i = 0; i < count; ++i) {
     const int formula = (likely + i) % count;
     Stopwatch stopwatch(op.stream);
-    const at::Tensor made = substitute(id, formula, {});
+    const at::Tensor made = kernels_.substitute(id, formula, {});
     const double taken = stopwatch.seconds();
     if (!same_bits(by_call, made.storage()) || !fits_patterns(op, formula)) continue;
     likely = formula;
@@ -112,7 +113,7 @@ int KernelSearch::num_narrow_patterns(const Op& op) const {
 
 /// One for each argument that `op` reads.
 std::vector<at::Tensor> KernelSearch::patterns_for(Op& op, int phase) {
-  const Stack stack = rebuild_arguments(op);
+  const Stack stack = inputs_.arguments(op);
   std::vector<at::Tensor> tensors;
   for (const Read& read : op.reads) {
     if (read.argument >= 0) tensors.push_back(pattern_like(stack[read.argument].toTensor(), phase));
@@ -123,7 +124,7 @@ std::vector<at::Tensor> KernelSearch::patterns_for(Op& op, int phase) {
 /// Whether call and formula make the same of `tensors`, to which the call adds what else the
 /// formula reads.
 bool KernelSearch::fits(Op& op, int formula, std::vector<at::Tensor>& tensors) {
-  Stack stack = rebuild_arguments(op);
+  Stack stack = inputs_.arguments(op);
   std::size_t num_arguments = 0;
   for (const Read& read : op.reads) {
     if (read.argument >= 0) stack[read.argument] = tensors[num_arguments++];
@@ -145,7 +146,7 @@ void KernelSearch::find_step(OpId id, double& seconds) {
   verify_step(id);
   if (!op.has_kernel()) return;
   Stopwatch stopwatch(op.stream);
-  const c10::Storage made = run_kernels(id, 0);
+  const c10::Storage made = kernels_.run(id, 0);
   const double taken = stopwatch.seconds();
   if (same_bits(last_made_, made)) {
     seconds = taken;
@@ -202,12 +203,12 @@ void KernelSearch::begin_trial(OpId id, OpId last, double seconds) {
   trial_.last = id + count;
   if (op.has_kernel()) {
     Stopwatch stopwatch(op.stream);
-    trial_.by_kernels = run_kernels(id, count);
+    trial_.by_kernels = kernels_.run(id, count);
     trial_.joined_seconds = std::max(0.0, stopwatch.seconds() - seconds);
   } else {
     trial_.by_kernels = clone(last_made_);
     Stopwatch stopwatch(op.stream);
-    join(id + 1, count, trial_.by_kernels);
+    kernels_.join(id + 1, count, trial_.by_kernels);
     trial_.joined_seconds = stopwatch.seconds();
   }
 }

@@ -70,7 +70,7 @@ void run_where_replays_run(c10::Device device, c10::function_ref<void()> work) {
         {Edge(node, 0)}, {nothing}, /*keep_graph=*/false, /*create_graph=*/false,
         /*accumulate_grad=*/true);
   } catch (const std::exception&) {
-    if (!errand.has_run()) return work();  // no backward is to be had here, as under some tracers
+    if (!errand.has_run()) return work();  // no backward can run here, as under some tracers
   }
   if (errand.error()) std::rethrow_exception(errand.error());
 }

@@ -10,7 +10,7 @@
 #include "tape/aten/stream_scope.h"
 #include "tape/contents.h"
 #include "tape/observer.h"
-#include "tape/replay/lending.h"
+#include "tape/replay/stream_handover.h"
 #include "tape/replay/sweep.h"
 #include "tape/streams.h"
 #include "tape/versions.h"
@@ -26,6 +26,7 @@ void Replayer::release_handle(ValueId handle) {
   touch(&tape_);
   Value& value = tape_.values()[id];
   --value.num_handles;
+  if (value.num_handles == 0 && value.rare) value.rare->shared = c10::Storage();
   if (value.num_handles == 0 && value.hold == Hold::cached) tape_.let_go(id);
   if (!tape_.is_sealed() && tape_.may_vanish(id)) tape_.lose(id);
   if (tape_.is_sealed()) tape_.stop_wanting(id);
@@ -49,6 +50,19 @@ void Replayer::part_with_lent(ValueId id) {
   }
   value.snapshot = true;
   tape_.counts().unplanned_bytes += value.bytes;
+}
+
+// The node that asks for it may give it back to its owner as it ends, before it lets go of its
+// handle. Handles go on with the memory as it is.
+void Replayer::copy_before_it_goes(ValueId id) {
+  Value& value = tape_.values()[id];
+  const bool replays_read_it = value.num_wanted > value.num_handles;
+  const bool in_backward = torch::autograd::get_current_graph_task_id() >= 0;
+  if (!value.lent || value.snapshot || !replays_read_it || !in_backward || !tape_.is_sealed()) {
+    return;
+  }
+  value.with_rare().shared = value.storage;
+  part_with_lent(id);
 }
 
 void Replayer::hold_while_used(const at::Tensor& unpacked) {
@@ -91,8 +105,9 @@ c10::Storage Replayer::materialize(ValueId handle) {
   touch(&tape_);
   bring_back_at(id);
   auto storage = find_or_replay(id);
+  copy_before_it_goes(id);
   if (const auto maker = stream_of_maker(tape_, id)) {
-    lend(tape_, id, storage, current_stream_of(maker->device()));
+    hand_over(tape_, id, storage, current_stream_of(maker->device()));
   }
   if (!tape_.is_sealed()) tape_.know_copy(id, storage);
   return storage;
@@ -120,7 +135,7 @@ std::string Replayer::describe(ValueId handle) const {
   const Value& value = tape_.values()[last_version(tape_, handle)];
   const std::string* plan_name = tape_.plan_name();
   std::string text = "GradRecomp was rematerializing " + std::to_string(value.bytes) + " bytes";
-  if (value.producer >= 0) text += " made by " + tape_.ops()[value.producer].handle.schema().name();
+  if (value.producer >= 0) text += " made by " + tape_.ops()[value.producer].name();
   return text + ", under " + (plan_name != nullptr ? "the plan " + *plan_name : "no plan") + ".";
 }
 

@@ -32,6 +32,7 @@ class Replayer {
  private:
   void note_early_backward();
   void let_go_of_unused();
+  void copy_before_it_goes(ValueId id);
   void part_with_lent(ValueId id);
   void bring_back_at(ValueId demanded);
   c10::Storage find_or_replay(ValueId id);

@@ -19,7 +19,8 @@ namespace {
 // A kernel may leave rubbish in memory that its output does not show, as a reduction that shrinks
 // its output does.
 bool same_bits_shown(const c10::Storage& original, const at::Tensor& again) {
-  if (!again.defined() || again.nbytes() >= original.nbytes()) return false;
+  if (!again.defined() || static_cast<std::int64_t>(again.nbytes()) >= bytes_in(original))
+    return false;
   const auto packed = [](const at::Tensor& tensor) {
     return tensor.clone(at::MemoryFormat::Contiguous).storage();
   };
@@ -33,8 +34,8 @@ bool is_scratch(const Op& op, const Value& value) {
   static const std::unordered_set<std::string_view> with_workspaces = {
       "aten::_ctc_loss", "aten::_cudnn_ctc_loss", "aten::_cudnn_rnn", "aten::miopen_rnn",
       "aten::mkldnn_rnn_layer"};
-  const bool is_seed = traits_of(op.handle).seeded && value.bytes <= kMostSeedBytes;
-  return is_seed || with_workspaces.contains(op.handle.schema().name());
+  const bool is_seed = op.traits->seeded && value.bytes <= kMostSeedBytes;
+  return is_seed || with_workspaces.contains(op.name());
 }
 
 constexpr double kShortSeconds = 100e-6;
@@ -84,7 +85,7 @@ bool Verification::can_make(ValueId target) const {
     pending.pop_back();
     if (!seen.insert(id).second || tape_.live_storage(id)) continue;
     const OpId producer = tape_.values()[id].producer;
-    if (producer < 0 || !tape_.ops()[producer].replayable) return false;
+    if (producer < 0 || !tape_.ops()[producer].can_replay()) return false;
     if (std::ranges::any_of(tape_.ops()[producer].reads, &Read::blind)) return false;
     for_each_input(tape_.ops()[producer], [&](ValueId input) { pending.push_back(input); });
   }
@@ -92,13 +93,12 @@ bool Verification::can_make(ValueId target) const {
 }
 
 bool Verification::can_run(const Op& op) const {
-  return op.replayable && std::ranges::all_of(op.reads, [&](const Read& read) {
+  return op.can_replay() && std::ranges::all_of(op.reads, [&](const Read& read) {
            const Value& value = tape_.values()[read.value];
            if (read.blind) return false;
            if (value.temporary) return true;
            const auto storage = tape_.live_storage(read.value);
-           return storage && static_cast<std::int64_t>(storage.nbytes()) == value.bytes &&
-                  !tape_.may_vanish(read.value);
+           return storage && bytes_in(storage) == value.bytes && !tape_.may_vanish(read.value);
          });
 }
 
@@ -122,7 +122,7 @@ ReplayTimes Verification::verify_op(OpId id, OpId last) {
     }
   }
   op_ends();
-  written_.clear();
+  inputs_.op_ends();
   finish_inputs(op);
   return {seconds, seconds};
 }
@@ -131,7 +131,7 @@ double Verification::replay(OpId id, Stack& stack) {
   Op& op = tape_.ops()[id];
   Stopwatch stopwatch(op.stream);
   if (op.substitute != nullptr && !op.has_open_formula()) {
-    stack.emplace_back(substitute(id, op.method.formula, {}));
+    stack.emplace_back(kernels_.substitute(id, op.method.formula, {}));
     return stopwatch.seconds();
   }
   call(op, stack);
@@ -157,9 +157,8 @@ double Verification::seconds_after_work(Op& op) {
 
 void Verification::give_up(const Op& op, const std::string& reason) {
   for (const Result& result : op.results) tape_.make_source(result.value);
-  if (!reason.empty() && first_mention(op.handle.schema().name())) {
-    TORCH_WARN("GradRecomp keeps the outputs of ", op.handle.schema().name(),
-               ": replaying it failed: ", reason);
+  if (!reason.empty() && first_mention(op.name())) {
+    TORCH_WARN("GradRecomp keeps the outputs of ", op.name(), ": replaying it failed: ", reason);
   }
 }
 
@@ -176,14 +175,14 @@ void Verification::look_at(const Op& op, ValueId id, const c10::Storage& again,
   const std::string suspects = suspects_of(op, kDepth);
   if (!first_mention(suspects)) return;
   TORCH_WARN(
-      "GradRecomp keeps an output of ", op.handle.schema().name(), " (", value.bytes,
-      " bytes): replaying ", suspects, " gave different bits from the forward pass. One of ",
+      "GradRecomp keeps an output of ", op.name(), " (", value.bytes, " bytes): replaying ",
+      suspects, " gave different bits from the forward pass. One of ",
       "these ops is nondeterministic, or something outside the dispatcher wrote to its output.");
 }
 
 // The op itself and, where its inputs had died and so could not be compared, the ops before them.
 std::string Verification::suspects_of(const Op& op, int depth) const {
-  std::string names = op.handle.schema().name();
+  std::string names = op.name();
   for_each_input(op, [&](ValueId input) {
     const Value& value = tape_.values()[input];
     if (depth == 0 || value.producer < 0 || tape_.live_storage(input)) return;

@@ -98,7 +98,7 @@ bool makes_result_from(const Tape& tape, const Op& op, std::int32_t input) {
 }  // namespace
 
 std::optional<PointwiseStep> step_on(const Tape& tape, const Op& op, std::int32_t input) {
-  const Pointwise kind = traits_of(op.handle).pointwise;
+  const Pointwise kind = op.traits->pointwise;
   if (kind == Pointwise::no || !op.replayable || op.results.size() != 1) return std::nullopt;
   // LibTorch flushes denormals in its vectors and not in what is left over, and by thread.
   if (!has_kernels(op) || op.dispatch_state->mode().flushes_denormals) return std::nullopt;
@@ -108,7 +108,7 @@ std::optional<PointwiseStep> step_on(const Tape& tape, const Op& op, std::int32_
 }
 
 std::optional<PointwiseStep> step_of(const Tape& tape, const Op& op) {
-  if (traits_of(op.handle).pointwise == Pointwise::no) return std::nullopt;
+  if (op.traits->pointwise == Pointwise::no) return std::nullopt;
   for (std::int32_t i = 0; i < std::ssize(op.reads); ++i) {
     if (auto step = step_on(tape, op, i)) return step;
   }

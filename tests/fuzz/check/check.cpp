@@ -294,8 +294,9 @@ class Checker {
     options.verify = options_.verify;
     const std::string name = "region " + described(options) + ", " + to_string(ending);
     Region region(options);
+    const Wrapping wrapping = around(region);  // one: predictions are of the form that was profiled
     for (int step = 0; step < 3; ++step) {
-      const auto actual = run_wrapped(around(region), ending);
+      const auto actual = run_wrapped(wrapping, ending);
       compare(name + ", step " + std::to_string(step), expected, actual);
       const bool went_well = expected.error.empty() && actual.error.empty();
       const bool is_of_the_region = ending == Ending::backward || is_asked_twice(region);
@@ -420,9 +421,10 @@ class Checker {
     std::vector<Outcome> expected;
     for (const auto kind : kinds) expected.push_back(expect({.gradients = kind}));
     Region region(some_options());
+    const Wrapping wrapping = around(region);
     std::vector<int> num_steps(kinds.size());
     for (const std::size_t i : {0, 0, 1, 1, 0, 1, 0}) {
-      const Setup setup{.wrapping = around(region), .gradients = kinds[i]};
+      const Setup setup{.wrapping = wrapping, .gradients = kinds[i]};
       const auto actual = run(program_, setup);
       const std::string name = i == 0 ? "no gradients at first" : "gradients from before";
       compare(name, expected[i], actual);

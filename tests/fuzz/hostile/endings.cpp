@@ -55,6 +55,7 @@ void write_before_backward(Ending ending, const Finished& finished) {
       return refill(world);
     case Ending::raw_written_made:
       for (const auto& made : world.made) raw_write(dice, made);
+      if (dice.chance(0.5)) world.made.clear();  // which may be all that still holds them
       return;
     default:
       return;

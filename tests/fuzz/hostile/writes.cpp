@@ -1,4 +1,5 @@
 #include <cstring>
+#include <utility>
 
 #include "fuzz/hostile/operations.h"
 #include "fuzz/program/machine.h"
@@ -9,6 +10,25 @@ namespace gradrecomp::fuzzing {
 namespace {
 
 using torch::Tensor;
+
+// With the shape of what may hang on parameters.
+Tensor of_some_shape(Machine& machine, at::IntArrayRef shape) {
+  const auto x = machine.pick_shaped(shape);
+  switch (machine.dice().below(6)) {
+    case 0:
+      return torch::ones_like(x).contiguous();
+    case 1:
+      return torch::full_like(x, 0.3).contiguous();
+    case 2:
+      return x.new_full(shape, 0.6);
+    case 3:
+      return torch::empty_like(x).fill_(0.9).contiguous();
+    case 4:
+      return torch::rand_like(x).contiguous();
+    default:
+      return torch::eye(4).sum() * torch::ones(shape);
+  }
+}
 
 // What autograd takes for a constant and a tape for what it can make again.
 Tensor manufactured(Machine& machine, at::IntArrayRef shape) {
@@ -40,7 +60,7 @@ Tensor manufactured(Machine& machine, at::IntArrayRef shape) {
     case 12:
       return torch::zeros_like(machine.pick_shaped(shape).detach()).contiguous();
     default:
-      return torch::eye(4).sum() * torch::ones(shape);
+      return of_some_shape(machine, shape);
   }
 }
 
@@ -162,8 +182,24 @@ struct DirtyAdd : torch::autograd::Function<DirtyAdd> {
   }
 };
 
+// One version, raised by mark_dirty(), of two writes.
+struct HalveAndAdd : torch::autograd::Function<HalveAndAdd> {
+  static Tensor forward(torch::autograd::AutogradContext* context, Tensor x) {
+    {
+      const at::AutoDispatchBelowADInplaceOrView below;
+      x.mul_(0.5);
+    }
+    return DirtyAdd::forward(context, std::move(x));
+  }
+  static torch::autograd::variable_list backward(torch::autograd::AutogradContext* /*context*/,
+                                                 torch::autograd::variable_list gradients) {
+    return {gradients[0] * 0.5};
+  }
+};
+
 void dirty_write(Machine& machine) {
   const auto x = (machine.pick_float() * 1.1).contiguous();
+  if (machine.dice().chance(0.4)) return machine.push(HalveAndAdd::apply(x).square().sin());
   machine.push(DirtyAdd::apply(x).square().sin());
 }
 

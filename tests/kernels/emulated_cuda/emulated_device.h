@@ -12,7 +12,7 @@ namespace emulated_cuda {
 struct Launch {
   dim3 grid, threads;
   cudaStream_t stream = nullptr;
-  std::function<void()> body;  ///< the kernel with its arguments, for the thread that is present
+  std::function<void()> body;  ///< the kernel with its arguments, for the current thread
 
   [[nodiscard]] std::uint64_t num_threads() const;
   void run_thread(std::uint64_t index) const;

@@ -137,7 +137,7 @@ class Meter {
 };
 
 std::vector<BlockGraph> blocks_of(const Graph& graph) {
-  const std::vector<Verdict> open(graph.values.size(), Verdict::open);
+  const std::vector<Constraint> open(graph.values.size(), Constraint::open);
   return make_block_graphs(graph, find_blocks(graph, 128), open, 0);
 }
 

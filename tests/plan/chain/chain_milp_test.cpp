@@ -38,14 +38,14 @@ class Chain {
  public:
   Chain(const Graph& graph, CostModel cost)
       : blocks_(make_block_graphs(graph, find_blocks(graph, 128),
-                                  std::vector(graph.values.size(), Verdict::open),
+                                  std::vector(graph.values.size(), Constraint::open),
                                   tiny_bytes(graph))),
         menus_(blocks_, ReplayCost(graph, cost), {.num_simulations = 3000, .num_just_in_time = 0}) {
   }
 
   [[nodiscard]] std::span<const Menu* const> menus() const { return menus_.of_blocks(); }
 
-  /// The point of the least peak within a budget, at the planner's grades.
+  /// The point of the least peak within a budget, with costs as fine as in the planner's chapters.
   [[nodiscard]] ChainPoint least_peak(double budget, ChainSize size) const {
     size.max_cost = budget <= 0.06 ? 0.06 : 0.2;
     ChainPoint best;

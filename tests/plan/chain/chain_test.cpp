@@ -62,7 +62,7 @@ struct Chain {
   Chain(Graph whole, const MenuSize& size)
       : graph(std::move(whole)),
         replay_cost(graph, CostModel::seconds),
-        open(graph.values.size(), Verdict::open),
+        open(graph.values.size(), Constraint::open),
         search(graph, replay_cost, open, Replays::many),
         blocks(make_block_graphs(graph, find_blocks(graph, 128), open, 0)) {
     for (const BlockGraph& block : blocks) menus.push_back(make_menu(block, replay_cost, size));
@@ -72,7 +72,7 @@ struct Chain {
 
   Graph graph;
   ReplayCost replay_cost;
-  std::vector<Verdict> open;
+  std::vector<Constraint> open;
   ChainSearch search;
   std::vector<BlockGraph> blocks;
   std::vector<Menu> menus;

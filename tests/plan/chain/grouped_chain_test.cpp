@@ -37,7 +37,7 @@ class Chain {
   Chain(Graph graph, int num_blocks, CostModel cost = CostModel::seconds)
       : graph_(std::move(graph)),
         blocks_(make_block_graphs(graph_, find_blocks(graph_, num_blocks),
-                                  std::vector(graph_.values.size(), Verdict::open),
+                                  std::vector(graph_.values.size(), Constraint::open),
                                   tiny_bytes(graph_))),
         menus_(blocks_, ReplayCost(graph_, cost),
                {.num_simulations = 300, .num_options = 16, .num_just_in_time = 4}) {}
@@ -90,7 +90,7 @@ TEST(GroupedChain, HasPlansOfNestedReplays) {
 TEST(GroupedChain, HasThePeaksAndCostsThatTheSimulatorHas) {
   const Graph graph = testing::long_chain_graph(2000, 3);
   const ReplayCost replay_cost(graph, CostModel::seconds);
-  const std::vector<Verdict> open(graph.values.size(), Verdict::open);
+  const std::vector<Constraint> open(graph.values.size(), Constraint::open);
   const ChainSearch search(graph, replay_cost, open, Replays::many);
   ASSERT_GT(search.num_blocks(), 300U);  // or it is no chain that is solved in groups
   Simulator simulator(graph);

@@ -95,7 +95,7 @@ TEST(GraphFile, NamesTheFieldAtFault) {
 TEST(GraphFile, SaysWhatIsAtOddsWithItself) {
   expect_refused(
       "\"bytes\": [0,4,8]", "\"bytes\": [3,4,8]",
-      "parse_graph: the text is at odds with itself (validate: bytes of value 0 is 3, but "
+      "parse_graph: the text is at odds with itself (Graph: bytes of value 0 is 3, but "
       "must be 0 as it is external and nothing overwrites it), but must be one profiled");
   expect_refused(
       "\"step_flops\": ", "\"step_flops\": \"infinity\", \"x\": ", "with a member \"x\"");

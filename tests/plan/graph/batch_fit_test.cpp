@@ -8,6 +8,7 @@
 
 #include "gradrecomp/plan/policies.h"
 #include "gradrecomp/plan/simulate.h"
+#include "plan/graph/two_halves.h"
 #include "support/expect_error.h"
 #include "support/plan/model_graphs.h"
 
@@ -16,6 +17,7 @@ namespace {
 
 using testing::expect_invalid;
 using testing::StepBuilder;
+using testing::two_halves;
 
 Graph resnet(Index batch) { return testing::resnet_graph({2, 2, 2}, batch); }
 
@@ -139,6 +141,35 @@ TEST(BatchFit, NamesWhatDiffersFirstBetweenTheSteps) {
         BatchFit(small, 1, testing::resnet_graph({2, 2, 3}, 2), 2);
       },
       "num stages at the larger batch is 9, but must be 8");
+}
+
+TEST(Devices, BatchFitFollowsEach) {
+  const Graph small = two_halves(10, 30);
+  const Graph large = two_halves(20, 60);
+  const BatchFit fit(small, 1, large, 2);
+  const Graph fitted = fit.graph_at(3);
+  const Graph expected = two_halves(30, 90);
+  EXPECT_EQ(fitted.devices, expected.devices);
+  for (Index d = 0; d < 2; ++d) {
+    EXPECT_EQ(simulate(on_device(fitted, d), drop_all(fitted)).peak_bytes,
+              simulate(on_device(expected, d), drop_all(expected)).peak_bytes);
+  }
+}
+
+// The memory of the devices comes in another order, and one more piece of it.
+TEST(Devices, BatchFitPairsMemoryOffByDevice) {
+  const auto with = [](std::vector<Event> outside) {
+    Graph graph = two_halves(10, 30);
+    graph.events.insert(graph.events.begin(), outside.begin(), outside.end());
+    return graph;
+  };
+  const Graph small = with({{EventKind::outside, -1, 5, 5, 0}, {EventKind::outside, -1, 7, 9, 1}});
+  const Graph large = with({{EventKind::outside, -1, 7, 18, 1},
+                            {EventKind::outside, -1, 10, 10, 0},
+                            {EventKind::outside, -1, 7, 7, 1}});
+  const Graph fitted = BatchFit(small, 1, large, 2).graph_at(3);
+  EXPECT_EQ(fitted.events[0], (Event{EventKind::outside, -1, 15, 15, 0}));
+  EXPECT_EQ(fitted.events[1], (Event{EventKind::outside, -1, 21, 27, 1}));
 }
 
 }  // namespace

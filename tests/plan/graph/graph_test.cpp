@@ -49,7 +49,7 @@ TEST(Validate, NamesTheOpAtFault) {
 
 TEST(Validate, NamesTheOpThatCannotJoin) {
   expect_fault([](Graph& g) { g.ops[0].joins = true; },
-               "joins of op 0 (link) is 1, but must be false");
+               "joins of op 0 (link) is true, but must be false");
   expect_fault([](Graph& g) { g.ops[1].joined_seconds = 1; },
                "joined_seconds of op 1 (link) is 1, but must be 0");
   const auto joining = [](double seconds) {
@@ -73,7 +73,7 @@ TEST(Validate, NamesTheValueThatIsLostToAReplay) {
   EXPECT_NO_THROW(validate(graph));
   graph.values[1].must_keep = true;
   expect_invalid([&] { validate(graph); },
-                 "must_keep of value 1 is 1, but must be false, or snapshot be true, as it is "
+                 "must_keep of value 1 is true, but must be false, or snapshot be true, as it is "
                  "overwritten and a replay of op 1 (write) reads it");
   graph.values[1].snapshot = true;
   EXPECT_NO_THROW(validate(graph));
@@ -104,7 +104,7 @@ TEST(Validate, NamesTheEventAtFault) {
         g.events.push_back({EventKind::release, 1});
       },
       "one that has a handle");
-  expect_fault([](Graph& g) { g.events.push_back({EventKind::save, 1}); }, "in front of the seal");
+  expect_fault([](Graph& g) { g.events.push_back({EventKind::save, 1}); }, "before the seal event");
   expect_fault([](Graph& g) { g.events.push_back({EventKind::seal}); }, "num seal events");
   expect_fault(
       [](Graph& g) {

@@ -16,25 +16,26 @@ namespace {
 using testing::expect_invalid;
 using testing::StepBuilder;
 
-/// The names of the ops whose outputs have this verdict.
-std::set<std::string> producers(const Graph& graph, const Selection& selection, Verdict verdict) {
-  const std::vector<Verdict> verdicts = select(graph, selection);
+/// The names of the ops whose outputs have this constraint.
+std::set<std::string> producers(const Graph& graph, const Selection& selection,
+                                Constraint constraint) {
+  const std::vector<Constraint> constraints = select(graph, selection);
   std::set<std::string> names;
-  for (std::size_t v = 0; v < verdicts.size(); ++v) {
-    if (verdicts[v] == verdict) names.insert(graph.ops[graph.values[v].producer].name);
+  for (std::size_t v = 0; v < constraints.size(); ++v) {
+    if (constraints[v] == constraint) names.insert(graph.ops[graph.values[v].producer].name);
   }
   return names;
 }
 
 TEST(Selection, DecidesSavedValuesByStageAndOpPattern) {
   const Graph graph = testing::bert_graph(2, 1, 8);
-  const auto verdicts = select(graph, {.keep_ops = {"*dropout"}, .drop_ops = {"aten::g*u"}});
+  const auto constraints = select(graph, {.keep_ops = {"*dropout"}, .drop_ops = {"aten::g*u"}});
   int num_kept = 0;
   int num_dropped = 0;
-  for (std::size_t v = 0; v < verdicts.size(); ++v) {
-    num_kept += verdicts[v] == Verdict::keep ? 1 : 0;
-    num_dropped += verdicts[v] == Verdict::drop ? 1 : 0;
-    EXPECT_TRUE(verdicts[v] == Verdict::open || graph.values[v].saved);
+  for (std::size_t v = 0; v < constraints.size(); ++v) {
+    num_kept += constraints[v] == Constraint::keep ? 1 : 0;
+    num_dropped += constraints[v] == Constraint::drop ? 1 : 0;
+    EXPECT_TRUE(constraints[v] == Constraint::open || graph.values[v].saved);
   }
   EXPECT_EQ(num_kept, 4);
   EXPECT_EQ(num_dropped, 2);
@@ -52,13 +53,13 @@ TEST(Selection, DecidesByLayerType) {
   const Graph resnet = testing::resnet_graph({1, 1}, 1);
   const Selection selection{.keep_types = {"Conv2d"}, .drop_types = {"relu", "BatchNorm2d"}};
   using Names = std::set<std::string>;
-  EXPECT_EQ(producers(resnet, selection, Verdict::keep), Names{"aten::convolution"});
-  EXPECT_EQ(producers(resnet, selection, Verdict::drop),
+  EXPECT_EQ(producers(resnet, selection, Constraint::keep), Names{"aten::convolution"});
+  EXPECT_EQ(producers(resnet, selection, Constraint::drop),
             (Names{"aten::native_batch_norm", "aten::relu_"}));
   const Graph bert = testing::bert_graph(1, 1, 8);
-  EXPECT_EQ(producers(bert, {.keep_types = {"attention"}}, Verdict::keep),
+  EXPECT_EQ(producers(bert, {.keep_types = {"attention"}}, Constraint::keep),
             Names{"aten::_scaled_dot_product_flash_attention_for_cpu"});
-  EXPECT_EQ(producers(bert, {.keep_types = {"Linear"}}, Verdict::keep), Names{"aten::addmm"});
+  EXPECT_EQ(producers(bert, {.keep_types = {"Linear"}}, Constraint::keep), Names{"aten::addmm"});
 }
 
 TEST(Selection, LayerTypeCoversTheBiasAndScaleButNotAResidual) {
@@ -71,9 +72,9 @@ TEST(Selection, LayerTypeCoversTheBiasAndScaleButNotAResidual) {
   Index w = step.run({.name = "aten::mm", .reads = {x}, .fresh_bytes = {8}}).front();
   w = step.run({.name = "aten::add_", .reads = {v}, .overwrites = {w}}).front();
   step.save(w);
-  const auto verdicts = select(step.finish(), {.drop_types = {"Linear"}});
-  EXPECT_EQ(verdicts[v], Verdict::drop);
-  EXPECT_EQ(verdicts[w], Verdict::open);
+  const auto constraints = select(step.finish(), {.drop_types = {"Linear"}});
+  EXPECT_EQ(constraints[v], Constraint::drop);
+  EXPECT_EQ(constraints[w], Constraint::open);
 }
 
 TEST(Selection, RejectsLayerTypesThatAreUnknownOrDoNotRun) {

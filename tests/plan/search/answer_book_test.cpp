@@ -48,12 +48,12 @@ struct Asked {
   Asked(const Graph& g, CostModel cost)
       : graph(g),
         replay_cost(graph, cost),
-        verdicts(graph.values.size(), Verdict::open),
-        book(graph, replay_cost, verdicts, kEffort) {}
+        constraints(graph.values.size(), Constraint::open),
+        book(graph, replay_cost, constraints, kEffort) {}
 
   const Graph& graph;
   ReplayCost replay_cost;
-  std::vector<Verdict> verdicts;
+  std::vector<Constraint> constraints;
   AnswerBook book;
 };
 
@@ -122,7 +122,7 @@ TEST(AnswerBook, SaysTheSameToBothQuestions) {
 TEST(AnswerBook, KnowsEveryFixedPolicy) {
   int num_policies = 0;
   for_each_book([&](Asked& asked) {
-    LocalSearch local_search(asked.graph, asked.replay_cost, asked.verdicts);
+    LocalSearch local_search(asked.graph, asked.replay_cost, asked.constraints);
     for (const std::string& name : policies()) {
       FixedPlan made = Policy(name).plan(asked.graph);
       const Candidate fixed = local_search.evaluate(std::move(made.keep), std::move(made.sweeps));

@@ -1,77 +1,29 @@
-// Steps on several devices: what each sees of a graph, and budgets that hold on all of them.
+// Plans for steps on several devices: budgets that hold on all of them.
 #include <gtest/gtest.h>
 
 #include <algorithm>
+#include <cstddef>
 #include <cstdint>
-#include <filesystem>
 #include <limits>
-#include <random>
-#include <string>
-#include <utility>
 #include <vector>
 
-#include "gradrecomp/plan/batch_fit.h"
-#include "gradrecomp/plan/graph_file.h"
+#include "gradrecomp/plan/kept_set.h"
 #include "gradrecomp/plan/make_plan.h"
 #include "gradrecomp/plan/plan_file.h"
-#include "gradrecomp/plan/policies.h"
 #include "gradrecomp/plan/predict.h"
 #include "gradrecomp/plan/simulate.h"
-#include "plan/files/text_file.h"
-#include "support/expect_error.h"
+#include "plan/graph/two_halves.h"
+#include "support/plan/random_graph.h"
 #include "support/plan/step_builder.h"
 #include "support/plan/two_devices.h"
 
 namespace gradrecomp::plan {
 namespace {
 
-using testing::expect_invalid;
 using testing::random_two_devices;
+using testing::two_halves;
 
 constexpr std::uint64_t kNumSeeds = 40;
-
-/// A chain whose links are on one device up to the middle, and on the other from there on.
-Graph two_halves(std::int64_t first_bytes, std::int64_t second_bytes) {
-  constexpr Index kHalf = 8;
-  testing::ChainOptions options;
-  for (Index i = 0; i < 2 * kHalf; ++i) {
-    options.bytes.push_back(i < kHalf ? first_bytes : second_bytes);
-    options.seconds.push_back(1);
-  }
-  Graph graph = testing::chain_graph(options);
-  graph.devices = {"cuda:0", "cpu"};
-  for (Value& v : graph.values) v.device = v.producer < kHalf ? 0 : 1;
-  for (Index i = kHalf; i < 2 * kHalf; ++i) {
-    graph.ops[i].further_transient_bytes = {std::exchange(graph.ops[i].transient_bytes, 0)};
-  }
-  bool is_second = true;  // backward begins there
-  Index num_demands = 0;
-  for (Event& event : graph.events) {
-    if (event.kind == EventKind::demand) is_second = ++num_demands <= kHalf + 1;
-    if (event.kind == EventKind::outside) event.device = is_second ? 1 : 0;
-  }
-  return graph;
-}
-
-/// The same step as if all of its memory were one.
-Graph as_one(Graph graph) {
-  graph.devices.clear();
-  for (Value& v : graph.values) v.device = 0;
-  for (Event& event : graph.events) event.device = 0;
-  for (Op& op : graph.ops) op.further_transient_bytes.clear();
-  return graph;
-}
-
-bool contains(const std::string& text, const std::string& part) {
-  return text.find(part) != std::string::npos;
-}
-
-std::vector<KeptSet> kept_sets(const Graph& graph, std::uint64_t seed) {
-  std::mt19937_64 random(seed);
-  KeptSet some = keep_all(graph);
-  for (auto& kept : some) kept &= random() % 2;
-  return {keep_all(graph), drop_all(graph), some};
-}
 
 Simulation on(const Graph& graph, Index device, const Plan& plan) {
   return simulate(on_device(graph, device), plan.keep, plan.sweeps);
@@ -159,162 +111,6 @@ class Everything {
   Simulator second_;
   std::vector<std::size_t> open_;
 };
-
-TEST(Devices, LiveBytesOfAllAreThoseOfTheStep) {
-  for (std::uint64_t seed = 0; seed < kNumSeeds; ++seed) {
-    const Graph graph = random_two_devices(seed);
-    for (const KeptSet& keep : kept_sets(graph, seed)) {
-      Timeline all;
-      const Simulation whole = Simulator(as_one(graph)).run(keep, all);
-      Timeline first;
-      Timeline second;
-      const Simulation on_first = Simulator(on_device(graph, 0)).run(keep, first);
-      const Simulation on_second = Simulator(on_device(graph, 1)).run(keep, second);
-      for (std::size_t t = 0; t < all.live_bytes.size(); ++t) {
-        EXPECT_EQ(first.live_bytes[t] + second.live_bytes[t], all.live_bytes[t]) << seed;
-      }
-      EXPECT_EQ(first.replayed_ops, all.replayed_ops);
-      EXPECT_EQ(on_first.replay_seconds, whole.replay_seconds);
-      EXPECT_EQ(on_second.replay_flops, whole.replay_flops);
-    }
-  }
-}
-
-TEST(Devices, SimulatorCountsTheMainOne) {
-  for (std::uint64_t seed = 0; seed < kNumSeeds; ++seed) {
-    const Graph graph = random_two_devices(seed);
-    for (const KeptSet& keep : kept_sets(graph, seed)) {
-      EXPECT_EQ(simulate(graph, keep), simulate(on_device(graph, 0), keep));
-    }
-  }
-}
-
-TEST(Devices, TransientBytesAreThoseOfTheDevice) {
-  const Graph graph = two_halves(4, 100);
-  EXPECT_EQ(on_device(graph, 0).ops.front().transient_bytes, 4);
-  EXPECT_EQ(on_device(graph, 0).ops.back().transient_bytes, 0);
-  EXPECT_EQ(on_device(graph, 1).ops.front().transient_bytes, 0);
-  EXPECT_EQ(on_device(graph, 1).ops.back().transient_bytes, 100);
-}
-
-TEST(Devices, OneDeviceIsSeenAsItIs) {
-  const Graph graph = testing::RandomGraph({}, 1).draw();
-  const Graph seen = on_device(graph, 0);
-  EXPECT_EQ(seen.values, graph.values);
-  EXPECT_EQ(seen.ops, graph.ops);
-  EXPECT_EQ(seen.events, graph.events);
-  expect_invalid([&] { on_device(graph, 1); }, "on_device: device is 1, but must be from 0 to 0");
-  EXPECT_TRUE(make_plan(graph, {.max_overhead = 0.1}).devices.empty());
-}
-
-TEST(Devices, GraphFileGivesBackEveryBit) {
-  for (std::uint64_t seed = 0; seed < kNumSeeds; ++seed) {
-    const Graph graph = random_two_devices(seed);
-    const Graph read = parse_graph(graph_text({graph})).graph;
-    EXPECT_EQ(read.devices, graph.devices);
-    EXPECT_EQ(read.values, graph.values);
-    EXPECT_EQ(read.ops, graph.ops);
-    EXPECT_EQ(read.events, graph.events);
-  }
-}
-
-TEST(Devices, GraphFileOfOneDeviceSaysNothingOfDevices) {
-  const auto text = graph_text({testing::chain_graph({.bytes = {4, 8}, .seconds = {1, 2}})});
-  EXPECT_FALSE(contains(text, "\"device\": ["));
-  EXPECT_FALSE(contains(text, "\"devices\""));
-  EXPECT_FALSE(contains(text, "further_transient_bytes"));
-}
-
-TEST(Devices, GraphFileThatLeavesADeviceOutIsRefused) {
-  auto text = graph_text({two_halves(4, 8)});
-  const auto replaced = [&](const std::string& part, const std::string& by) {
-    auto changed = text;
-    changed.replace(changed.find(part), part.size(), by);
-    return changed;
-  };
-  expect_invalid([&] { parse_graph(replaced("\"device\": [", "\"place\": [")); },
-                 "values.device of the text is missing");
-  expect_invalid(
-      [&] {
-        parse_graph(replaced("\"devices\": [\"cuda:0\",\"cpu\"]", "\"devices\": [\"cuda:0\",7]"));
-      },
-      "devices[1] of the text is 7, but must be text");
-}
-
-TEST(Devices, PlanFileGivesBackPeaksOfEach) {
-  const Graph graph = two_halves(4, 8);
-  const Plan plan = make_plan(graph, {.max_overhead = 0.1});
-  EXPECT_EQ(parse_plan(plan_text({plan})).plan.devices, plan.devices);
-  EXPECT_FALSE(
-      contains(plan_text({make_plan(as_one(graph), {.max_overhead = 0.1})}), "\"devices\""));
-}
-
-TEST(Devices, FuzzingBeginsWithAStepOnTwo) {
-  const std::filesystem::path corpus = GRADRECOMP_FUZZ_CORPUS;
-  const auto graph = load_graph(corpus / "graph/two_devices.json");
-  EXPECT_EQ(graph_text(graph), read_file("the test", corpus / "graph/two_devices.json"));
-  EXPECT_EQ(num_devices(graph.graph), 2);
-  const auto plan = load_plan(corpus / "plan/two_devices.json");
-  EXPECT_EQ(plan_text(plan), read_file("the test", corpus / "plan/two_devices.json"));
-  EXPECT_EQ(predict(graph.graph, plan.plan).devices, plan.plan.devices);
-}
-
-TEST(Devices, ReportNamesEach) {
-  const Plan plan{.policy = "keep_all",
-                  .predicted_peak_bytes = 1 << 20,
-                  .predicted_plain_peak_bytes = 2 << 20,
-                  .devices = {{"cuda:0", 1 << 20, 2 << 20}, {"cpu", 512, 512}}};
-  EXPECT_TRUE(contains(plan.brief_report(),
-                       "predicted peak 1.0 MiB (50.0% of plain) on cuda:0, 512 B (100.0% of "
-                       "plain) on cpu, overhead"))
-      << plan.brief_report();
-}
-
-/// validate() of a graph of two devices, changed by `change`, says `part`.
-template <class Change>
-void expect_fault(const Change& change, const std::string& part) {
-  Graph graph = two_halves(4, 8);
-  ASSERT_NO_THROW(validate(graph));
-  change(graph);
-  expect_invalid([&] { validate(graph); }, part);
-}
-
-TEST(Devices, ValidateNamesWhatIsOnNoDevice) {
-  expect_fault([](Graph& g) { g.values[1].device = 2; },
-               "device of value 1 is 2, but must be an index of devices");
-  expect_fault([](Graph& g) { g.values[1].device = -1; }, "device of value 1 is -1");
-  expect_fault([](Graph& g) { g.events.back().device = 7; }, "is 7, but must be an index of");
-  expect_fault([](Graph& g) { g.events.front().device = 1; },
-               "device of event 0 is 1, but must be 0 as it is not outside memory");
-  expect_fault([](Graph& g) { g.devices = {"cpu"}; }, "num devices is 1, but must be 0 or");
-  expect_fault([](Graph& g) { g.devices.clear(); }, "is 1, but must be 0, the only one");
-}
-
-TEST(Devices, ValidateNamesTransientBytesOfNoDevice) {
-  expect_fault(
-      [](Graph& g) {
-        g.ops[0].further_transient_bytes = {1, 2};
-      },
-      "num further_transient_bytes of op 0 (link) is 2, but must be 0 or 1, one for each");
-  expect_fault([](Graph& g) { g.ops[0].further_transient_bytes = {-3}; },
-               "further_transient_bytes of op 0 (link) is -3, but must be at least 0");
-}
-
-TEST(Devices, ValidateNamesWhatChangesItsDevice) {
-  testing::StepBuilder step;
-  const Index made = step.run({.reads = {step.external()}, .fresh_bytes = {4}}).front();
-  step.save(step.run({.name = "write", .overwrites = {made}}).front());
-  Graph graph = step.finish();
-  graph.devices = {"cuda:0", "cpu"};
-  graph.values[2].device = 1;
-  expect_invalid([&] { validate(graph); },
-                 "device of value 2 is 1, but must be that of the storage it overwrites");
-  expect_fault(
-      [](Graph& g) {
-        g.ops[8].joins = true;  // the first of the other device
-      },
-      "joins of op 8 (link) is 1, but must be false as it makes its output on another device");
-}
 
 TEST(Devices, FixedPoliciesArePredictedOnEach) {
   for (std::uint64_t seed = 0; seed < 10; ++seed) {
@@ -542,35 +338,6 @@ TEST(Devices, FrontIsThatOfTheMainOne) {
       EXPECT_TRUE(x.device == 0 || !x.saved || plan.keep[v] == 1);
     }
   }
-}
-
-TEST(Devices, BatchFitFollowsEach) {
-  const Graph small = two_halves(10, 30);
-  const Graph large = two_halves(20, 60);
-  const BatchFit fit(small, 1, large, 2);
-  const Graph fitted = fit.graph_at(3);
-  const Graph expected = two_halves(30, 90);
-  EXPECT_EQ(fitted.devices, expected.devices);
-  for (Index d = 0; d < 2; ++d) {
-    EXPECT_EQ(simulate(on_device(fitted, d), drop_all(fitted)).peak_bytes,
-              simulate(on_device(expected, d), drop_all(expected)).peak_bytes);
-  }
-}
-
-// The memory of the devices comes in another order, and one more piece of it.
-TEST(Devices, BatchFitPairsMemoryOffByDevice) {
-  const auto with = [](std::vector<Event> outside) {
-    Graph graph = two_halves(10, 30);
-    graph.events.insert(graph.events.begin(), outside.begin(), outside.end());
-    return graph;
-  };
-  const Graph small = with({{EventKind::outside, -1, 5, 5, 0}, {EventKind::outside, -1, 7, 9, 1}});
-  const Graph large = with({{EventKind::outside, -1, 7, 18, 1},
-                            {EventKind::outside, -1, 10, 10, 0},
-                            {EventKind::outside, -1, 7, 7, 1}});
-  const Graph fitted = BatchFit(small, 1, large, 2).graph_at(3);
-  EXPECT_EQ(fitted.events[0], (Event{EventKind::outside, -1, 15, 15, 0}));
-  EXPECT_EQ(fitted.events[1], (Event{EventKind::outside, -1, 21, 27, 1}));
 }
 
 }  // namespace

@@ -110,10 +110,10 @@ void expect_predictions(const Graph& graph, const Plan& plan) {
 /// It keeps nothing for nothing, and follows the selection.
 void expect_kept_set(const Graph& graph, const Plan& plan, const Selection& selection) {
   EXPECT_EQ(only_wanted(graph, plan.keep), plan.keep);
-  const std::vector<Verdict> verdicts = select(graph, selection);
-  for (std::size_t v = 0; v < verdicts.size(); ++v) {
-    if (verdicts[v] == Verdict::open) continue;
-    EXPECT_EQ(plan.keep[v] != 0, verdicts[v] == Verdict::keep) << v;
+  const std::vector<Constraint> constraints = select(graph, selection);
+  for (std::size_t v = 0; v < constraints.size(); ++v) {
+    if (constraints[v] == Constraint::open) continue;
+    EXPECT_EQ(plan.keep[v] != 0, constraints[v] == Constraint::keep) << v;
   }
 }
 

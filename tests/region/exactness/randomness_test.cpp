@@ -75,7 +75,7 @@ TEST(Exactness, E8RegionWithoutRandomOpsReadsNoGenerator) {
     const tape::Recorder recorder(tape, {nullptr, nothing});
     y = torch::softmax(x.exp().mm(x), 1).sum();
     for (const auto& op : tape->ops()) {
-      EXPECT_EQ(op.rng, nullptr) << op.handle.schema().name();
+      EXPECT_EQ(op.rng, nullptr) << op.name();
     }
   }
   tape->seal();

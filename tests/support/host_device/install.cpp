@@ -23,7 +23,7 @@ struct Hooks final : at::PrivateUse1HooksInterface {
   bool isAvailable() const override { return true; }
   bool hasPrimaryContext(c10::DeviceIndex /*device*/) const override { return true; }
   c10::DeviceIndex deviceCount() const override { return kNumDevices; }
-  c10::DeviceIndex getCurrentDevice() const override { return present_device().index(); }
+  c10::DeviceIndex getCurrentDevice() const override { return current_device().index(); }
   // What draws on this device draws on the CPU.
   const at::Generator& getDefaultGenerator(c10::DeviceIndex /*device*/) const override {
     return at::detail::getDefaultCPUGenerator();

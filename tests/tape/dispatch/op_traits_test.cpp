@@ -65,5 +65,26 @@ TEST(OpTraits, AreOfTheOperatorThatIsThereNow) {
   EXPECT_TRUE(traits_of(another).writes_any);
 }
 
+TEST(OpTraits, KnowWhichOperatorsHangOnOtherProcesses) {
+  for (const char* name : {"_c10d_functional::all_reduce",
+                           "_c10d_functional::all_gather_into_tensor", "c10d::allreduce_"}) {
+    const auto op = c10::Dispatcher::singleton().findSchema({name, ""});
+    ASSERT_TRUE(op) << name;
+    EXPECT_FALSE(traits_of(*op).replayable) << name;
+  }
+}
+
+TEST(OpTraits, TellThatTheirOperatorHasDeparted) {
+  Reloaded operators;
+  std::unique_ptr<torch::Library> library;
+  const OpTraits& one = traits_of(Reloaded::load(library, "reloaded(Tensor x) -> Tensor"));
+  EXPECT_FALSE(one.has_departed);
+  library.reset();
+  EXPECT_TRUE(one.has_departed);
+  const OpTraits& another = traits_of(Reloaded::load(library, "reloaded(Tensor x) -> Tensor"));
+  EXPECT_FALSE(another.has_departed);
+  EXPECT_EQ(another.name, "gradrecomp_test::reloaded");
+}
+
 }  // namespace
 }  // namespace gradrecomp::tape

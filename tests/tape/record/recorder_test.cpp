@@ -26,7 +26,7 @@ std::shared_ptr<Tape> record(const std::function<void()>& body) {
 
 std::vector<std::string> names(const Tape& tape) {
   std::vector<std::string> all;
-  for (const Op& op : tape.ops()) all.push_back(op.handle.schema().name());
+  for (const Op& op : tape.ops()) all.push_back(op.name());
   return all;
 }
 
@@ -96,7 +96,7 @@ TEST(Recorder, BatchNormDoesNotReadItsRunningStatisticsWhileTraining) {
   auto x = leaf({5, 3});
   auto tape = record([&] { norm->forward(x); });
   for (const Op& op : tape->ops()) {
-    if (std::string(op.handle.schema().name()) != "aten::native_batch_norm") continue;
+    if (std::string(op.name()) != "aten::native_batch_norm") continue;
     for (const Read& read : op.reads) {
       EXPECT_LT(read.argument, 3) << "input, weight and bias come before the running statistics";
     }
@@ -115,7 +115,7 @@ TEST(Recorder, RandomStateIsKeptOnlyForOpsThatDraw) {
   std::int64_t num_seeded = 0;
   for (const Op& op : tape->ops()) {
     num_with_state += op.rng != nullptr;
-    num_seeded += op.handle.hasTag(at::Tag::nondeterministic_seeded);
+    num_seeded += op.handle().hasTag(at::Tag::nondeterministic_seeded);
   }
   EXPECT_GE(num_seeded, 2) << "attention carries the tag although it draws nothing here";
   EXPECT_LE(num_with_state, 1);

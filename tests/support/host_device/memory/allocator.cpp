@@ -32,7 +32,7 @@ Allocator& allocator() {
 }
 
 c10::DataPtr Allocator::allocate(std::size_t bytes) {
-  const c10::Device device = present_device();
+  const c10::Device device = current_device();
   if (bytes == 0) return {nullptr, nullptr, &Allocator::free, device};
   const Lock lock(mutex());
   TORCH_CHECK_WITH(OutOfMemoryError, num_allocations_++ != failing_, "the device is full");
@@ -48,13 +48,13 @@ c10::DataPtr Allocator::allocate(std::size_t bytes) {
 }
 
 Allocator::Block Allocator::take(std::size_t bytes) {
-  const c10::Device device = present_device();
+  const c10::Device device = current_device();
   Block block{.requested = bytes, .size = rounded(bytes), .device = device.index()};
   if (!is_asynchronous()) {
     block.pointer = c10::alloc_cpu(bytes);
     return block;
   }
-  block.owner = &Scheduler::get().present(device);
+  block.owner = &Scheduler::get().current(device);
   poison_freed(*block.owner);
   auto& pool = pools_[{block.owner, block.size}];
   if (!pool.empty()) {
@@ -159,7 +159,7 @@ void Allocator::resetPeakStats(c10::DeviceIndex device) {
 
 void Allocator::copy_data(void* to, const void* from, std::size_t bytes) const {
   const Lock lock(mutex());
-  Scheduler::get().enqueue(Scheduler::get().present(present_device()),
+  Scheduler::get().enqueue(Scheduler::get().current(current_device()),
                            [=] { std::memcpy(to, from, bytes); });
 }
 

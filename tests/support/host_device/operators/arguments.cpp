@@ -70,7 +70,7 @@ c10::Device device_of_call(const torch::jit::Stack& stack, std::size_t num_argum
        ++value) {
     if (value->isDevice()) return with_index(value->toDevice());
   }
-  return present_device();
+  return current_device();
 }
 
 Arguments::Arguments(const torch::jit::Stack& stack, std::size_t num_arguments) {

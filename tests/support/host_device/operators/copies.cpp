@@ -22,8 +22,8 @@ void copy_views(const View& to, const View& from) {
 
 void copy_between_devices(const at::Tensor& to, const at::Tensor& from) {
   auto& scheduler = Scheduler::get();
-  auto& source = scheduler.present(from.device());
-  auto& target = scheduler.present(to.device());
+  auto& source = scheduler.current(from.device());
+  auto& target = scheduler.current(to.device());
   scheduler.enqueue_wait(source, target.end());
   scheduler.enqueue(source, [to = view_of(to), from = view_of(from)] { copy_views(to, from); });
   scheduler.enqueue_wait(target, source.end());
@@ -32,7 +32,7 @@ void copy_between_devices(const at::Tensor& to, const at::Tensor& from) {
 // Pageable memory is read before the call returns.
 void copy_to_device(const at::Tensor& to, const at::Tensor& from, bool non_blocking) {
   auto& scheduler = Scheduler::get();
-  auto& queue = scheduler.present(to.device());
+  auto& queue = scheduler.current(to.device());
   if (non_blocking && pinned_memory().contains(from.const_data_ptr())) {
     scheduler.enqueue(queue, [to = view_of(to), from = view_of(from)] { copy_views(to, from); });
     return pinned_memory().note_use(from.const_data_ptr(), queue);
@@ -46,7 +46,7 @@ void copy_to_device(const at::Tensor& to, const at::Tensor& from, bool non_block
 // Pageable memory is written before the call returns.
 void copy_to_host(const at::Tensor& to, const at::Tensor& from, bool non_blocking) {
   auto& scheduler = Scheduler::get();
-  auto& queue = scheduler.present(from.device());
+  auto& queue = scheduler.current(from.device());
   scheduler.enqueue(queue, [to = view_of(to), from = view_of(from)] { copy_views(to, from); });
   if (non_blocking && pinned_memory().contains(to.const_data_ptr())) {
     return pinned_memory().note_use(to.const_data_ptr(), queue);
@@ -66,7 +66,7 @@ at::Tensor copy_from(const at::Tensor& self, const at::Tensor& target, bool non_
     // The host finds that out before it queues anything.
     at::assert_no_internal_overlap(target);
     at::assert_no_partial_overlap(target, self);
-    auto& queue = Scheduler::get().present(self.device());
+    auto& queue = Scheduler::get().current(self.device());
     Scheduler::get().enqueue(
         queue, [to = view_of(target), from = view_of(self)] { copy_views(to, from); });
   } else {
@@ -83,7 +83,7 @@ at::Tensor copy_from_and_resize(const at::Tensor& self, const at::Tensor& target
 at::Scalar local_scalar_dense(const at::Tensor& self) {
   const Lock lock(mutex());
   auto& scheduler = Scheduler::get();
-  scheduler.synchronize(scheduler.present(self.device()).end());
+  scheduler.synchronize(scheduler.current(self.device()).end());
   return on_host(self).item();
 }
 

@@ -100,7 +100,7 @@ class DeviceCall {
         stack_(stack),
         num_arguments_(op.schema().arguments().size()),
         places_(device_tensors(stack, num_arguments_)),
-        queue_(Scheduler::get().present(device_of_call(stack, num_arguments_))) {}
+        queue_(Scheduler::get().current(device_of_call(stack, num_arguments_))) {}
 
   /// Finds out the results on zeros. Throws: what the call does.
   void look(const HostCall& call) {

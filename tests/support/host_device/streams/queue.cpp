@@ -50,7 +50,7 @@ Queue& Scheduler::queue(const c10::Stream& stream) {
   return queue;
 }
 
-Queue& Scheduler::present(c10::Device device) { return queue(present_stream(device)); }
+Queue& Scheduler::current(c10::Device device) { return queue(current_stream(device)); }
 
 void Scheduler::enqueue(Queue& queue, std::function<void()> work) {
   if (!is_asynchronous()) return work();

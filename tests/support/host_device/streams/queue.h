@@ -75,7 +75,7 @@ class Scheduler {
 
   Queue& queue(const c10::Stream& stream);
   /// The queue of this thread's stream on `device`.
-  Queue& present(c10::Device device);
+  Queue& current(c10::Device device);
 
   void enqueue(Queue& queue, std::function<void()> work);
   /// Lets what `queue` is given from now on wait for `place`.

@@ -56,7 +56,7 @@ class Guard final : public c10::impl::DeviceGuardImplInterface {
   c10::DeviceIndex deviceCount() const noexcept override { return kNumDevices; }
 
   c10::Stream getStream(c10::Device device) const override {
-    return stream(device, present_[with_index(device).index()]);
+    return stream(device, current_[with_index(device).index()]);
   }
   c10::Stream getDefaultStream(c10::Device device) const override { return stream(device, 0); }
   // As many as CUDA has, handed out one after the other.
@@ -70,7 +70,7 @@ class Guard final : public c10::impl::DeviceGuardImplInterface {
     return &Scheduler::get().queue(stream);
   }
   c10::Stream exchangeStream(c10::Stream next) const override {
-    return stream(next.device(), std::exchange(present_[next.device_index()], next.id()));
+    return stream(next.device(), std::exchange(current_[next.device_index()], next.id()));
   }
   bool queryStream(const c10::Stream& stream) const override {
     const Lock lock(mutex());
@@ -133,11 +133,11 @@ class Guard final : public c10::impl::DeviceGuardImplInterface {
     return c10::Stream(c10::Stream::UNSAFE, with_index(device), id);
   }
   static thread_local c10::DeviceIndex device_;
-  static thread_local std::array<c10::StreamId, kNumDevices> present_;
+  static thread_local std::array<c10::StreamId, kNumDevices> current_;
 };
 
 thread_local c10::DeviceIndex Guard::device_ = 0;
-thread_local std::array<c10::StreamId, kNumDevices> Guard::present_ = {};
+thread_local std::array<c10::StreamId, kNumDevices> Guard::current_ = {};
 
 const Guard& guard() {
   static const auto* guard = new Guard;
@@ -146,13 +146,13 @@ const Guard& guard() {
 
 }  // namespace
 
-c10::Device present_device() { return guard().getDevice(); }
+c10::Device current_device() { return guard().getDevice(); }
 
 c10::Device with_index(c10::Device device) {
-  return device.has_index() ? device : present_device();
+  return device.has_index() ? device : current_device();
 }
 
-c10::Stream present_stream(c10::Device device) { return guard().getStream(device); }
+c10::Stream current_stream(c10::Device device) { return guard().getStream(device); }
 
 void register_guard() {
   static const c10::impl::DeviceGuardImplRegistrar registered(c10::kPrivateUse1, &guard());

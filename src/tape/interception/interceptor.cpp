@@ -1,12 +1,11 @@
-#include "tape/record/interception/interceptor.h"
+#include "tape/interception/interceptor.h"
 
 #include <c10/core/impl/LocalDispatchKeySet.h>
 #include <c10/util/Exception.h>
 #include <torch/library.h>
 
 #include "tape/aten/intercepted_key.h"
-#include "tape/record/interception/operator_kernels.h"
-#include "tape/record/recorder.h"
+#include "tape/interception/operator_kernels.h"
 
 // Note [ Two ways to intercept ]
 //
@@ -28,6 +27,8 @@
 
 namespace gradrecomp::tape {
 namespace {
+
+CallReceiver receiver;
 
 constexpr auto kMark = "gradrecomp::recorder";
 
@@ -58,8 +59,9 @@ void register_fallback() {
 
 }  // namespace
 
-void install_interceptor() {
+void install_interceptor(const CallReceiver& to) {
   const c10::OperatorHandle mark = leave_mark();
+  receiver = to;
   if (key_is_free()) {
     register_fallback();
   } else {
@@ -72,12 +74,9 @@ void intercept_new_operators() { OperatorKernels::catch_up(); }
 void intercept(const c10::OperatorHandle& op, c10::DispatchKeySet keys, torch::jit::Stack* stack) {
   const c10::impl::ExcludeDispatchKeyGuard no_recursion(kInterceptedKey);
   const auto below = keys & c10::DispatchKeySet(c10::DispatchKeySet::FULL_AFTER, kInterceptedKey);
-  // Engine threads inherit the dispatch key from the recording thread, but no recorder.
-  if (Recorder* recorder = Recorder::current()) {
-    recorder->record(op, below, stack);
-  } else {
-    op.redispatchBoxed(below, stack);
-  }
+  receiver.take(op, below, stack);
 }
+
+bool receives_calls() noexcept { return receiver.is_on(); }
 
 }  // namespace gradrecomp::tape

@@ -1,4 +1,4 @@
-#include "tape/record/interception/operator_kernels.h"
+#include "tape/interception/operator_kernels.h"
 
 #include <atomic>
 #include <memory>
@@ -9,8 +9,7 @@
 #include <vector>
 
 #include "tape/aten/intercepted_key.h"
-#include "tape/record/interception/interceptor.h"
-#include "tape/record/recorder.h"
+#include "tape/interception/interceptor.h"
 
 #if __has_include(<c10/core/impl/FakeTensorModeTLS.h>)
 #include <c10/core/impl/FakeTensorModeTLS.h>
@@ -27,7 +26,7 @@ bool their_mode_is_on() {
 #ifdef GRADRECOMP_HAS_FAKE_TENSOR_MODE
   return c10::impl::FakeTensorModeTLS::get_state() != nullptr;
 #else
-  return Recorder::installed() == nullptr;
+  return !receives_calls();
 #endif
 }
 

@@ -1,4 +1,4 @@
-#include "tape/replay/lending.h"
+#include "tape/replay/stream_handover.h"
 
 #include "tape/aten/stream_scope.h"
 #include "tape/streams.h"
@@ -7,7 +7,8 @@ namespace gradrecomp::tape {
 
 // Another stream has waited for a replay only if it asked for it; and it is freed at home, wherever
 // else it has been read.
-void lend(const Tape& tape, ValueId id, const c10::Storage& storage, const c10::Stream& reader) {
+void hand_over(const Tape& tape, ValueId id, const c10::Storage& storage,
+               const c10::Stream& reader) {
   const auto maker = stream_of_maker(tape, id);
   const bool waits = maker && *maker != reader && made_again(tape.values()[id].hold);
   if (waits) order(*maker, reader);

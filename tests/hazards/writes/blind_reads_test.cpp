@@ -4,7 +4,7 @@
 #include <torch/torch.h>
 
 #include "gradrecomp/region.h"
-#include "hazards/dirty_add.h"
+#include "hazards/writes/dirty_add.h"
 #include "support/messages.h"
 #include "support/modes.h"
 

@@ -4,7 +4,7 @@
 #include <torch/torch.h>
 
 #include "gradrecomp/region.h"
-#include "hazards/dirty_add.h"
+#include "hazards/writes/dirty_add.h"
 #include "support/messages.h"
 #include "support/modes.h"
 
@@ -219,6 +219,32 @@ TEST(Versions, H17OfStatisticsThatAnOperatorIsKnownToUpdateAreIts) {
     }
     return all;
   });
+}
+
+/// Halves its input below what raises versions, adds 0.5 by pointer where it `shifts`, and then
+/// tells autograd once.
+struct HalveAndShift : torch::autograd::Function<HalveAndShift> {
+  static at::Tensor forward(AutogradContext* context, at::Tensor x, bool shifts) {
+    {
+      const at::AutoDispatchBelowADInplaceOrView below;
+      x.mul_(0.5);
+      for (std::int64_t i = 0; shifts && i < x.numel(); ++i) x.data_ptr<float>()[i] += 0.5F;
+    }
+    context->mark_dirty({x});
+    return x;
+  }
+  static Tensors backward(AutogradContext*, const Tensors& gradients) {
+    return {gradients[0] * 0.5, at::Tensor()};
+  }
+};
+
+TEST(Versions, H17OfAWriteByHandBesideAnOpBelowAutogradIsNotTheOps) {
+  for (const int first : {0, 1}) {
+    expect_same_in_every_mode(
+        steps_of(8, [&](const at::Tensor& x, const at::Tensor& weight, int step) {
+          return HalveAndShift::apply(x.mm(weight), step >= first).square().sin();
+        }));
+  }
 }
 
 }  // namespace

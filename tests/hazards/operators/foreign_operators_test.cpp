@@ -3,7 +3,9 @@
 #include <torch/library.h>
 #include <torch/torch.h>
 
+#include <algorithm>
 #include <memory>
+#include <optional>
 
 #include "gradrecomp/region.h"
 #include "support/modes.h"
@@ -164,6 +166,75 @@ TEST(ForeignGenerator, E7OfADeviceKeepsWhatItNotes) {
   EXPECT_GT(region.last_step().num_replayed_ops, 0);
   EXPECT_EQ(generator.get_offset(), 4);
   EXPECT_TRUE(generator.get<Philox>()->has_note);
+}
+
+TORCH_LIBRARY_FRAGMENT(gradrecomp_test, library) { library.def("clip(Tensor x) -> ()"); }
+TORCH_LIBRARY_IMPL(gradrecomp_test, CompositeExplicitAutograd, library) {
+  library.impl("clip", [](const at::Tensor& x) {
+    auto* numbers = x.data_ptr<float>();
+    for (std::int64_t i = 0; i < x.numel(); ++i) numbers[i] = std::min(0.25F, numbers[i]);
+  });
+}
+
+// Its schema does not say that it writes. In the first step there may be nothing to clip.
+TEST(ForeignOperator, H4ThatReturnsNothingMayWrite) {
+  static const auto clip = c10::Dispatcher::singleton()
+                               .findSchemaOrThrow("gradrecomp_test::clip", "")
+                               .typed<void(const at::Tensor&)>();
+  for (const double first_scale : {1e-6, 1.0}) {
+    expect_same_in_every_mode([&](const RunPart& run) {
+      auto weight = (torch::randn({8, 8}) * 0.3).requires_grad_();
+      Tensors all;
+      for (int step = 0; step < 4; ++step) {
+        const auto x = torch::randn({8, 8}) * (step == 0 ? first_scale : 1);
+        const auto y = run([&] {
+          auto h = x.mm(weight);
+          {
+            const at::AutoDispatchBelowADInplaceOrView below;
+            clip.call(h);
+          }
+          return h.exp().sin();
+        });
+        y.sum().backward();
+        all.push_back(y.detach().clone());
+        all.push_back(gradient_of(weight));
+      }
+      return all;
+    });
+  }
+}
+
+/// An operator that is there as long as this is.
+class Loaded {
+ public:
+  Loaded()
+      : library_(torch::Library::FRAGMENT, "gradrecomp_test", std::nullopt, __FILE__, __LINE__) {
+    library_.def("loaded(Tensor x) -> Tensor");
+    library_.impl("loaded", c10::DispatchKey::CPU, [](const at::Tensor& x) { return x * 2; });
+  }
+
+ private:
+  torch::Library library_;
+};
+
+TEST(ForeignOperator, H7ThatIsUnloadedBeforeBackwardIsNamedWhereAReplayNeedsIt) {
+  const int num_errors = expect_same_or_error_in_every_mode(
+      [](const RunPart& run) {
+        auto weight = (torch::randn({8, 8}) * 0.3).requires_grad_();
+        Tensors all;
+        for (int step = 0; step < 4; ++step) {
+          auto loaded = std::make_unique<Loaded>();
+          const auto x = torch::randn({8, 8});
+          const auto y =
+              run([&] { return OwnOperator::apply(x.mm(weight), "loaded").tanh().exp(); });
+          loaded.reset();
+          y.sum().backward();
+          all.push_back(gradient_of(weight));
+        }
+        return all;
+      },
+      "made by gradrecomp_test::loaded, but the library of that operator was unloaded");
+  EXPECT_GT(num_errors, 0);
 }
 
 }  // namespace

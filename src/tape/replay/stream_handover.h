@@ -5,6 +5,7 @@
 namespace gradrecomp::tape {
 
 /// Lets `reader` use `storage`, which holds `value`, once it is made, and its memory wait for that.
-void lend(const Tape& tape, ValueId value, const c10::Storage& storage, const c10::Stream& reader);
+void hand_over(const Tape& tape, ValueId value, const c10::Storage& storage,
+               const c10::Stream& reader);
 
 }  // namespace gradrecomp::tape

@@ -1,0 +1,125 @@
+#include "tape/replay/sweep_inputs.h"
+
+#include <ATen/ATen.h>
+
+#include <utility>
+
+#include "tape/aten/bytes.h"
+#include "tape/aten/stream_scope.h"
+#include "tape/contents.h"
+#include "tape/dispatch/op_traits.h"
+#include "tape/replay/stream_handover.h"
+
+namespace gradrecomp::tape {
+
+c10::Storage SweepInputs::storage(const Op& op, const Read& read) {
+  if (c10::Storage written = written_over(read.value)) return written;
+  // All arguments over a written value must share its clone, whichever comes first.
+  for (const Read& other : op.reads) {
+    if (other.value == read.value && (other.written || other.scratch)) {
+      written_.emplace_back(read.value, own_memory(op, other));
+      return written_.back().second;
+    }
+  }
+  const Value& value = tape_.values()[read.value];
+  c10::Storage input = value.temporary ? value.temporary : from_tape(op, read);
+  if (op.stream) hand_over(tape_, read.value, input, *op.stream);
+  return input;
+}
+
+at::Tensor SweepInputs::tensor(const Op& op, const Read& read) {
+  return read.geometry->over(storage(op, read));
+}
+
+torch::jit::Stack SweepInputs::arguments(const Op& op) {
+  torch::jit::Stack stack;
+  stack.reserve(op.arguments.size());
+  for (const auto& argument : op.arguments) {
+    // Lists are shared by reference, so each replay fills one of its own.
+    if (argument.isTensorList()) {
+      stack.emplace_back(argument.toTensorList().copy());
+    } else if (argument.isList()) {
+      stack.emplace_back(argument.toList().copy());
+    } else {
+      stack.push_back(argument);
+    }
+  }
+  for (const Read& read : op.reads) {
+    if (read.argument < 0) continue;
+    at::Tensor input = tensor(op, read);
+    c10::IValue& slot = stack[read.argument];
+    if (read.element < 0) {
+      slot = std::move(input);
+    } else if (slot.isTensorList()) {
+      slot.toTensorList().set(read.element, std::move(input));
+    } else {
+      slot.toList().set(read.element, std::move(input));
+    }
+  }
+  return stack;
+}
+
+c10::Storage SweepInputs::written_over(ValueId id) const {
+  for (const auto& [written, storage] : written_) {
+    if (written == id) return storage;
+  }
+  return {};
+}
+
+c10::Storage SweepInputs::from_tape(const Op& op, const Read& read) {
+  const auto bytes = tape_.values()[read.value].bytes;
+  TORCH_CHECK(!read.blind, "GradRecomp: a replay of ", op.name(), " reads ", bytes,
+              " bytes whose content is unknown. GradRecomp bug, please report.");
+  if (!read.scratch) {  // else any content will do
+    check_unmodified(read.value, op);
+    check_content(read, op);
+  }
+  auto storage = tape_.live_storage(read.value);
+  TORCH_CHECK(storage && bytes_in(storage) == bytes, "GradRecomp: an input of ", op.name(), " had ",
+              bytes, " bytes in the forward pass and has ", storage ? bytes_in(storage) : 0,
+              " now, but a replay needs them. Give its memory back after backward, or keep what ",
+              op.name(), " makes by Options::selection.");
+  return storage;
+}
+
+c10::Storage SweepInputs::own_memory(const Op& op, const Read& read) {
+  Value& value = tape_.values()[read.value];
+  const c10::Storage original = value.temporary ? value.temporary : from_tape(op, read);
+  if (op.stream) hand_over(tape_, read.value, original, *op.stream);
+  const bool is_last_use = value.temporary && value.num_uses <= 1 && !read.scratch;
+  if (is_last_use) return std::exchange(value.temporary, c10::Storage());
+  const StreamScope stream(op.stream);
+  return clone(original);
+}
+
+void SweepInputs::check_unmodified(ValueId id, const Op& reader) const {
+  const Value& value = tape_.values()[id];
+  if (is_copy(value.hold) || value.snapshot || !tape_.is_modified(id)) return;
+  TORCH_CHECK(
+      false,
+      "one of the variables needed for gradient computation has been modified by an inplace "
+      "operation: an input of ",
+      reader.name(), " of ", value.bytes, " bytes is at version ", value.version(),
+      "; expected version ", tape_.is_sealed() ? value.sealed_version : value.seen_version,
+      " instead. GradRecomp needs it to rematerialize a dropped value. Modify it after "
+      "backward, or keep that value.");
+}
+
+// Before a replay reads a value that it did not make.
+void SweepInputs::check_content(const Read& read, const Op& reader) {
+  const Value& value = tape_.values()[read.value];
+  const bool shared = value.hold == Hold::source || value.hold == Hold::kept;
+  if (!value.has_print || !shared || value.snapshot || tape_.guard() == Guard::off) return;
+  const bool fits =
+      reads_whole(reader, read)
+          ? tape_.contents().fits_in_sweep(read.value, value.storage, sweep_)
+          : tape_.contents().fits_in_sweep(read.value, value.storage, *read.geometry, sweep_);
+  TORCH_CHECK(
+      fits, "GradRecomp: an input of ", reader.name(), " of ", value.bytes,
+      " bytes was overwritten after the forward pass without its version counter growing (by a raw "
+      "pointer, x.data(), or a refilled buffer), but a replay needs its old content. Write to it "
+      "after backward, give the region a clone of it, or keep what ",
+      reader.name(), " makes by Options::selection.");
+}
+
+}  // namespace gradrecomp::tape

@@ -1,0 +1,41 @@
+#pragma once
+
+#include <ATen/core/stack.h>
+
+#include <cstdint>
+#include <utility>
+#include <vector>
+
+#include "tape/tape.h"
+
+namespace gradrecomp::tape {
+
+/// What the ops of one sweep read: values that live, and those that the sweep has made.
+///
+/// It refuses what has changed since the forward pass. An op that writes gets memory of its own.
+class SweepInputs {
+ public:
+  SweepInputs(Tape& tape, std::int32_t sweep) : tape_(tape), sweep_(sweep) {}
+
+  [[nodiscard]] c10::Storage storage(const Op& op, const Read& read);
+  [[nodiscard]] at::Tensor tensor(const Op& op, const Read& read);
+  /// All arguments of `op`.
+  [[nodiscard]] torch::jit::Stack arguments(const Op& op);
+
+  /// The memory that the current op writes over `id`; none if it writes elsewhere.
+  [[nodiscard]] c10::Storage written_over(ValueId id) const;
+  /// Call it when an op has run.
+  void op_ends() { written_.clear(); }
+
+ private:
+  [[nodiscard]] c10::Storage from_tape(const Op& op, const Read& read);
+  [[nodiscard]] c10::Storage own_memory(const Op& op, const Read& read);
+  void check_unmodified(ValueId id, const Op& reader) const;
+  void check_content(const Read& read, const Op& reader);
+
+  Tape& tape_;
+  std::int32_t sweep_;
+  std::vector<std::pair<ValueId, c10::Storage>> written_;  // by the current op
+};
+
+}  // namespace gradrecomp::tape

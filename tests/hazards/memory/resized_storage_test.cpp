@@ -1,0 +1,129 @@
+// Conformance H15: storages that are emptied and filled again.
+#include <c10/core/CPUAllocator.h>
+#include <gtest/gtest.h>
+#include <torch/torch.h>
+
+#include <cstring>
+#include <functional>
+#include <memory>
+#include <utility>
+
+#include "gradrecomp/region.h"
+#include "support/modes.h"
+
+namespace gradrecomp::test {
+namespace {
+
+constexpr int kNumSteps = 4;
+
+TEST(ResizedStorage, H15GivenBackAndFilledAgainIsExactOrAnError) {
+  // A parameter whose memory is there only while its layer works, as sharded training has it.
+  const auto program = [](const RunPart& run) {
+    torch::manual_seed(5);
+    const auto shard = torch::randn({16, 16}) * 0.2;
+    auto weight = torch::empty({16, 16}).requires_grad_();
+    const auto gather = [&] {
+      auto memory = c10::GetCPUAllocator()->allocate(shard.nbytes());
+      std::memcpy(memory.get(), shard.data_ptr(), shard.nbytes());
+      weight.storage().unsafeGetStorageImpl()->set_data_ptr(std::move(memory));
+      weight.storage().unsafeGetStorageImpl()->set_nbytes(shard.nbytes());
+    };
+    const auto release = [&] {
+      weight.storage().unsafeGetStorageImpl()->set_data_ptr({nullptr, c10::kCPU});
+      weight.storage().unsafeGetStorageImpl()->set_nbytes(0);
+    };
+    Tensors all;
+    for (int step = 0; step < kNumSteps; ++step) {
+      const auto x = torch::randn({4, 16});
+      auto y = run([&] {
+        gather();
+        auto inner = torch::gelu(x.mm(weight)).sin();
+        inner.register_hook([&](const at::Tensor&) { gather(); });
+        release();
+        return inner.exp();
+      });
+      y.sum().backward();
+      gather();
+      all.push_back(std::exchange(weight.mutable_grad(), at::Tensor()));
+    }
+    return all;
+  };
+  expect_same_or_error_in_every_mode(program, "in the forward pass and has 0 now");
+  // Who keeps all has nothing to replay, in the first step neither.
+  torch::manual_seed(1);
+  const auto plain = program([](const std::function<at::Tensor()>& part) { return part(); });
+  for (const Verify verify : {Verify::first_step, Verify::never, Verify::every_n_steps}) {
+    Region region({.policy = "keep_all", .verify = verify});
+    torch::manual_seed(1);
+    expect_same_bits(
+        plain, program([&](const std::function<at::Tensor()>& part) { return region.run(part); }));
+  }
+}
+
+at::DataPtr nowhere() { return {nullptr, c10::kCPU}; }
+
+// Its size stays as it is, as swappers write it first.
+TEST(ResizedStorage, H15SwappedOutByItsPointerAloneIsExactOrAnError) {
+  expect_same_or_error_in_every_mode(
+      [](const RunPart& run) {
+        auto weight = (torch::randn({16, 16}) * 0.3).requires_grad_();
+        auto* memory = weight.storage().unsafeGetStorageImpl();
+        auto away = std::make_shared<at::DataPtr>(memory->set_data_ptr(nowhere()));
+        const auto bring_in = [=] {
+          if (memory->data() == nullptr) memory->set_data_ptr(std::move(*away));
+        };
+        const auto take_out = [=] {
+          if (memory->data() != nullptr) *away = memory->set_data_ptr(nowhere());
+        };
+        Tensors all;
+        for (int step = 0; step < kNumSteps; ++step) {
+          const auto x = torch::randn({4, 16});
+          const auto y = run([&] {
+            bring_in();
+            auto inner = torch::gelu(x.mm(weight)).sin();
+            inner.register_hook([=](const at::Tensor&) { bring_in(); });
+            take_out();
+            return inner.exp();
+          });
+          y.sum().backward();
+          bring_in();
+          all.push_back(gradient_of(weight));
+          take_out();
+        }
+        bring_in();
+        return all;
+      },
+      "GradRecomp");
+}
+
+TEST(ResizedStorage, H15OfAnActivationSwappedOutByItsPointerAloneIsExactOrAnError) {
+  expect_same_or_error_in_every_mode(
+      [](const RunPart& run) {
+        auto weight = (torch::randn({16, 16}) * 0.3).requires_grad_();
+        Tensors all;
+        for (int step = 0; step < kNumSteps; ++step) {
+          const auto x = torch::randn({4, 16});
+          at::Tensor h;
+          auto away = std::make_shared<at::DataPtr>();
+          const auto y = run([&] {
+            h = torch::tanh(x.mm(weight));
+            const auto z = h.exp();
+            auto storage = h.storage();
+            *away = storage.unsafeGetStorageImpl()->set_data_ptr(nowhere());
+            h.register_hook([=](const at::Tensor&) {  // before the node of tanh() runs
+              auto* memory = storage.unsafeGetStorageImpl();
+              if (memory->data() == nullptr) memory->set_data_ptr(std::move(*away));
+            });
+            return z.sin();
+          });
+          y.sum().backward();
+          all.push_back(y.detach().clone());
+          all.push_back(gradient_of(weight));
+        }
+        return all;
+      },
+      "GradRecomp");
+}
+
+}  // namespace
+}  // namespace gradrecomp::test

@@ -1,0 +1,80 @@
+// Conformance H17: writes that only version counters tell of.
+#include <gmock/gmock.h>
+#include <torch/torch.h>
+
+#include <future>
+#include <utility>
+
+#include "gradrecomp/region.h"
+#include "hazards/layer_steps.h"
+#include "hazards/writes/dirty_add.h"
+#include "support/messages.h"
+#include "support/modes.h"
+
+namespace gradrecomp::test {
+namespace {
+
+using ::testing::HasSubstr;
+
+TEST(VersionedWrite, H17PastTheDispatcherIsFoundByItsVersion) {
+  expect_same_in_every_mode(steps_of(8, [](Layers& layers, const at::Tensor& x, int) {
+    return layers.b(DirtyAdd::apply(layers.a(x)).square().sin());
+  }));
+}
+
+// No op reads what has been written, so its version is not looked at any more.
+TEST(VersionedWrite, H17AfterTheLastReadIsPlainsOrAnError) {
+  for (const int first_to_write : {0, kNumSteps}) {
+    SCOPED_TRACE(first_to_write);
+    const auto program = [=](const RunPart& run) {
+      auto weight = (torch::randn({8, 8}) * 0.3).requires_grad_();
+      Tensors all;
+      for (int step = 0; step < 2 * kNumSteps; ++step) {
+        const auto x = torch::randn({8, 8});
+        at::Tensor out;
+        const auto y = run([&] {
+          const auto h = x.mm(weight);
+          const auto made = h.exp().sin().sum();
+          out = step >= first_to_write ? DirtyAdd::apply(h) : h;
+          return made;
+        });
+        (y + out.sum()).backward();
+        all.push_back(std::exchange(weight.mutable_grad(), at::Tensor()));
+      }
+      return all;
+    };
+    expect_same_or_error_in_every_mode(program, "GradRecomp");
+  }
+}
+
+TEST(VersionedWrite, H17OfAnotherThreadIsFound) {
+  expect_same_in_every_mode(steps_of(8, [](Layers& layers, const at::Tensor& x, int step) {
+    auto z = torch::zeros({8, 8});
+    std::async(std::launch::async, [&] {
+      const torch::NoGradGuard no_grad;
+      z.add_(x, step + 1).mul_(2);
+    }).get();
+    return layers.b(torch::tanh(layers.a(x)) * z.exp());
+  }));
+}
+
+// A backward pass in the region comes before the recorder has looked again.
+TEST(VersionedWrite, H17OfAnotherThreadBeforeABackwardInTheRegionIsPlainsOrAnError) {
+  // Above what is kept because it is small.
+  auto weight = (torch::randn({160, 160}) * 0.1).requires_grad_();
+  Region region(
+      {.policy = "drop_all", .verify = Verify::never, .guard = Guard::off, .window_bytes = 240000});
+  auto x = torch::randn({160, 160});
+  EXPECT_THAT(message_of([&] {
+                region.run([&] {
+                  const auto h = weight.mm(weight).tanh() * x.exp();
+                  const auto sum = h.sin().sum();  // where the first window closes
+                  std::async(std::launch::async, [&] { x.add_(1); }).get();
+                  return torch::autograd::grad({sum}, {weight})[0];
+                });
+              }),
+              HasSubstr("modified by an inplace operation"));
+}
+
+}  // namespace
+}  // namespace gradrecomp::test
