@@ -31,7 +31,7 @@ class Chooser {
  public:
   /// `constraint`: "keep" or "drop", for errors.
   Chooser(const Graph& graph, std::string constraint)
-      : graph_(graph), verdict_(std::move(constraint)), chosen_(graph.values.size(), 0) {}
+      : graph_(graph), constraint_(std::move(constraint)), chosen_(graph.values.size(), 0) {}
 
   void by_stage(const std::vector<std::string>& patterns) {
     for (const std::string& pattern : patterns) {
@@ -51,9 +51,9 @@ class Chooser {
 
   void by_type(const std::vector<std::string>& types) {
     for (const std::string& text : types) {
-      const LayerType type = known_type(verdict_ + "_types", text);
+      const LayerType type = known_type(constraint_ + "_types", text);
       if (mark([&](const Op& op) { return made_by(type, op); })) continue;
-      fail_unmatched(verdict_ + "_types", text, "one that the graph runs",
+      fail_unmatched(constraint_ + "_types", text, "one that the graph runs",
                      "Give op names in keep_ops and drop_ops if it runs under another name");
     }
   }
@@ -62,7 +62,7 @@ class Chooser {
 
  private:
   [[noreturn]] void fail_pattern(const char* of, const std::string& pattern) const {
-    fail_unmatched(verdict_ + "_" + of, pattern,
+    fail_unmatched(constraint_ + "_" + of, pattern,
                    std::string("one that fits some of the graph's ") + of,
                    "Check the spelling; `*` stands for any text");
   }
@@ -98,7 +98,7 @@ class Chooser {
   }
 
   const Graph& graph_;
-  std::string verdict_;
+  std::string constraint_;
   Marks chosen_;
 };
 

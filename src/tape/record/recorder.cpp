@@ -117,23 +117,22 @@ void Recorder::record(const c10::OperatorHandle& op, c10::DispatchKeySet keys,
     return;
   }
   if (before_op) before_op();
-  if (traits.writes_unsaid) return record_suspect(op, keys, stack);
-  record_or_pass_on(op, keys, stack);
+  if (traits.writes_unsaid) return record_suspect(traits, keys, stack);
+  record_or_pass_on(traits, keys, stack);
 }
 
-void Recorder::record_or_pass_on(const c10::OperatorHandle& op, c10::DispatchKeySet keys,
+void Recorder::record_or_pass_on(const OpTraits& traits, c10::DispatchKeySet keys,
                                  torch::jit::Stack* stack) {
-  const OpTraits& traits = traits_of(op);
-  if (!is_recordable(*stack, traits.writes.size())) return pass_on(op, keys, stack);
+  if (!is_recordable(*stack, traits.writes.size())) return pass_on(traits, keys, stack);
   unseen_writes_.look_before(traits, *stack);
-  record_call(op, keys, stack);
+  record_call(traits, keys, stack);
 }
 
 // An operator that returns nothing is there for what it writes, or for what it tells others.
-void Recorder::record_suspect(const c10::OperatorHandle& op, c10::DispatchKeySet keys,
+void Recorder::record_suspect(const OpTraits& traits, c10::DispatchKeySet keys,
                               torch::jit::Stack* stack) {
   std::vector<at::Tensor> tensors;
-  for (const c10::IValue& argument : torch::jit::last(*stack, op.schema().arguments().size())) {
+  for (const c10::IValue& argument : torch::jit::last(*stack, traits.writes.size())) {
     for_each_tensor(argument, [&](const at::Tensor& tensor, std::int32_t) {
       tensors.push_back(tensor);
       unseen_writes_.watch(tensor);
@@ -143,7 +142,7 @@ void Recorder::record_suspect(const c10::OperatorHandle& op, c10::DispatchKeySet
     for (const at::Tensor& tensor : tensors) unseen_writes_.look_after(tensor);
   };
   try {
-    record_or_pass_on(op, keys, stack);
+    record_or_pass_on(traits, keys, stack);
   } catch (...) {
     look_after();
     throw;
@@ -157,9 +156,7 @@ bool Recorder::is_recordable(const torch::jit::Stack& stack, std::size_t num_arg
 }
 
 /// See Note [ The door ].
-void Recorder::pass_on(const c10::OperatorHandle& op, c10::DispatchKeySet keys,
-                       torch::jit::Stack* stack) {
-  const OpTraits& traits = traits_of(op);
+void Recorder::pass_on(const OpTraits& traits, c10::DispatchKeySet keys, torch::jit::Stack* stack) {
   const std::size_t first = stack->size() - traits.writes.size();
   ++tape_->counts().unrecorded_calls;
   mix_gradients(torch::jit::last(*stack, traits.writes.size()));
@@ -175,14 +172,13 @@ void Recorder::pass_on(const c10::OperatorHandle& op, c10::DispatchKeySet keys,
       }
     });
   }
-  op.redispatchBoxed(keys, stack);
-  take_in_results(op, keys, *stack);
+  traits.handle.redispatchBoxed(keys, stack);
+  take_in_results(traits, keys, *stack);
 }
 
 /// Puts on the tape what a call that was passed on made in plain memory. Nothing can make it again.
-void Recorder::take_in_results(const c10::OperatorHandle& op, c10::DispatchKeySet keys,
+void Recorder::take_in_results(const OpTraits& traits, c10::DispatchKeySet keys,
                                const torch::jit::Stack& stack) {
-  const OpTraits& traits = traits_of(op);
   const auto returned = torch::jit::last(stack, traits.num_returns);
   const bool makes_values = std::ranges::any_of(returned, [&](const c10::IValue& value) {
     bool is_new = false;
@@ -206,12 +202,11 @@ void Recorder::take_in_results(const c10::OperatorHandle& op, c10::DispatchKeySe
 void Recorder::record_unseen_write(const at::Tensor& tensor) {
   torch::jit::Stack stack = {tensor};
   const RecordingPause unrecorded;
-  record_call(unseen_write(), keys_below(tensor), &stack);
+  record_call(traits_of(unseen_write()), keys_below(tensor), &stack);
 }
 
-void Recorder::record_call(const c10::OperatorHandle& op, c10::DispatchKeySet keys,
+void Recorder::record_call(const OpTraits& traits, c10::DispatchKeySet keys,
                            torch::jit::Stack* stack) {
-  const OpTraits& traits = traits_of(op);
   Draft draft{.traits = traits, .op = Op(traits, keys)};
   draft.op.dispatch_state = dispatch_state();
   draft.op.replayable = traits.replayable;

@@ -69,15 +69,13 @@ class Recorder {
 
  private:
   static bool is_recordable(const torch::jit::Stack& stack, std::size_t num_arguments);
-  void pass_on(const c10::OperatorHandle& op, c10::DispatchKeySet keys, torch::jit::Stack* stack);
-  void take_in_results(const c10::OperatorHandle& op, c10::DispatchKeySet keys,
+  void pass_on(const OpTraits& traits, c10::DispatchKeySet keys, torch::jit::Stack* stack);
+  void take_in_results(const OpTraits& traits, c10::DispatchKeySet keys,
                        const torch::jit::Stack& stack);
-  void record_call(const c10::OperatorHandle& op, c10::DispatchKeySet keys,
-                   torch::jit::Stack* stack);
-  void record_or_pass_on(const c10::OperatorHandle& op, c10::DispatchKeySet keys,
+  void record_call(const OpTraits& traits, c10::DispatchKeySet keys, torch::jit::Stack* stack);
+  void record_or_pass_on(const OpTraits& traits, c10::DispatchKeySet keys,
                          torch::jit::Stack* stack);
-  void record_suspect(const c10::OperatorHandle& op, c10::DispatchKeySet keys,
-                      torch::jit::Stack* stack);
+  void record_suspect(const OpTraits& traits, c10::DispatchKeySet keys, torch::jit::Stack* stack);
   void record_unseen_write(const at::Tensor& tensor);
   void guard_externals(Draft& draft);
   void look_at_statistics(Draft& draft, const torch::jit::Stack& stack);
