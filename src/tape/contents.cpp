@@ -50,16 +50,19 @@ bool Contents::fits(ValueId value, const c10::Storage& storage) const {
                              [&](const Known& known) { return known.print.fits(storage); });
 }
 
-bool Contents::fits(ValueId value, const c10::Storage& storage, const Geometry& shown) const {
-  return std::ranges::all_of(known_.at(value), [&](const Known& known) {
-    return known.print.fits(storage, known.print.blocks_of(shown.extent()));
+bool Contents::fits(ValueId value, const c10::Storage& storage, const Geometry& shown) {
+  return std::ranges::all_of(known_.at(value), [&](Known& known) {
+    refine_for(known, storage, shown);
+    return known.print.fits(storage, shown);
   });
 }
 
 bool Contents::fits_in_sweep(ValueId value, const c10::Storage& storage, const Geometry& shown,
                              std::int32_t sweep) {
   return std::ranges::all_of(known_.at(value), [&](Known& known) {
-    return fits_in_sweep(known, known.print.blocks_of(shown.extent()), storage, sweep);
+    refine_for(known, storage, shown);
+    return known.print.all_blocks_of(
+        shown, [&](Print::Blocks blocks) { return fits_in_sweep(known, blocks, storage, sweep); });
   });
 }
 
@@ -80,6 +83,13 @@ bool Contents::fits_in_sweep(Known& known, Print::Blocks blocks, const c10::Stor
     last_sweep = sweep;
   }
   return true;
+}
+
+// It takes one look at all, and another, after which each such tensor takes a look at its own.
+void Contents::refine_for(Known& known, const c10::Storage& storage, const Geometry& shown) {
+  if (!known.print.is_coarse_for(shown) || !known.print.fits(storage)) return;
+  known.print.refine(storage);
+  known.last_sweeps.clear();
 }
 
 }  // namespace gradrecomp::tape

@@ -21,8 +21,8 @@ namespace gradrecomp::tape {
 // - What replays will read while the program still holds it is printed when it is first read or,
 //   for what the recorder did not know to matter then, when the tape is sealed. It is compared by
 //   each replay that reads it.
-// - For a small view only the blocks that it touches are compared, or a loop over the slices of a
-//   large tensor would read all of it for each.
+// - For a view only the blocks that it touches are compared, which are made small where it has
+//   gaps, or a loop over the slices of a large tensor would read all of it for each.
 // - What a handle is on is never compared. Plain training would read the same memory.
 //
 // Memory of devices is not looked at: factories' results there are sources.
@@ -41,7 +41,7 @@ class Contents {
   [[nodiscard]] bool knows_whole(ValueId value) const;
   [[nodiscard]] bool fits(ValueId value, const c10::Storage& storage) const;
   /// The same of what a tensor shows.
-  [[nodiscard]] bool fits(ValueId value, const c10::Storage& storage, const Geometry& shown) const;
+  [[nodiscard]] bool fits(ValueId value, const c10::Storage& storage, const Geometry& shown);
   /// The same, but what has been found to fit in a replay sweep is not looked at again in it.
   /// Between two, the program may write: backward runs its hooks and its own nodes.
   [[nodiscard]] bool fits_in_sweep(ValueId value, const c10::Storage& storage,
@@ -55,6 +55,7 @@ class Contents {
   };
   static bool fits_in_sweep(Known& known, Print::Blocks blocks, const c10::Storage& storage,
                             std::int32_t sweep);
+  static void refine_for(Known& known, const c10::Storage& storage, const Geometry& shown);
 
   /// Of each value as many as tensors of it have rows of different lengths, or lie apart.
   ska::flat_hash_map<ValueId, std::vector<Known>> known_;

@@ -72,6 +72,7 @@ std::int64_t irregular(std::int64_t position, std::int64_t count) {
 std::int64_t parts_of(std::int64_t whole, std::int64_t part) { return (whole + part - 1) / part; }
 
 constexpr std::int64_t kFlatRowBytes = 1024;  // of memory that has no rows of its own
+constexpr std::int64_t kFineBytes = 1024;     // of a small block
 
 std::int64_t size_of(Extent extent) { return extent.end - extent.begin; }
 
@@ -101,10 +102,17 @@ Print::Print(const c10::Storage& storage, Extent extent, const Geometry& geometr
   if (look == Look::sampled && size_of(extent_) > kSmallBytes) {
     lay_out_samples(rows_of(geometry));
   }
-  if (size_of(extent_) <= 0) return;
-  // The bytes left over belong to the last block.
-  hashes_.resize(
-      static_cast<std::size_t>(std::max<std::int64_t>(1, size_of(extent_) / block_bytes_)));
+  lay_out_blocks(kSmallBytes);
+  read_all(storage);
+}
+
+void Print::refine(const c10::Storage& storage) {
+  is_fine_ = true;
+  lay_out_blocks(kFineBytes);
+  read_all(storage);
+}
+
+void Print::read_all(const c10::Storage& storage) {
   for (std::int64_t block = 0; block < all().end; ++block) {
     hashes_[static_cast<std::size_t>(block)] = read(storage, block);
   }
@@ -139,8 +147,26 @@ void Print::lay_out_samples(Rows rows) {
   rows_a_sample_ = parts_of(kFewestWordsAStretch, pitch_words);
   stretch_words_ = parts_of(pitch_words, parts_of(pitch_words, most_words));
   stride_ = stride_through(stretch_words_);
-  const std::int64_t sample_bytes = rows_a_sample_ * rows.pitch;
-  block_bytes_ = parts_of(kSmallBytes, sample_bytes) * sample_bytes;
+}
+
+// A long row is cut between stretches, as tensors may show a part of each row alone. What is left
+// over of an extent or row belongs to its last block.
+void Print::lay_out_blocks(std::int64_t least_bytes) {
+  const std::int64_t stretch_bytes = stretch_words_ * kWordBytes;
+  blocks_a_row_ = 0;
+  if (is_whole()) {
+    block_bytes_ = least_bytes;
+  } else if (rows_.pitch >= 2 * std::max(least_bytes, stretch_bytes)) {
+    block_bytes_ = parts_of(least_bytes, stretch_bytes) * stretch_bytes;
+    blocks_a_row_ = std::max<std::int64_t>(1, rows_.pitch / block_bytes_);
+  } else {
+    const std::int64_t sample_bytes = rows_a_sample_ * rows_.pitch;
+    block_bytes_ = parts_of(least_bytes, sample_bytes) * sample_bytes;
+  }
+  const std::int64_t size = size_of(extent_);
+  std::int64_t count = std::max<std::int64_t>(size > 0 ? 1 : 0, size / block_bytes_);
+  if (blocks_a_row_ > 0) count = block_at(size - kWordBytes) + 1;
+  hashes_.resize(static_cast<std::size_t>(count));
 }
 
 bool Print::fits(const c10::Storage& storage) const { return fits(storage, all()); }
@@ -153,34 +179,65 @@ bool Print::fits(const c10::Storage& storage, Blocks blocks) const {
   return true;
 }
 
+bool Print::fits(const c10::Storage& storage, const Geometry& shown) const {
+  if (!is_of_size(storage)) return false;
+  return all_blocks_of(shown, [&](Blocks blocks) { return fits(storage, blocks); });
+}
+
+bool Print::is_coarse_for(const Geometry& shown) const {
+  if (is_fine_ || all().end == 1) return false;
+  const auto revealed_by = [&](std::int64_t block_bytes) {
+    const ByteRuns runs(shown, block_bytes);
+    return runs.count() * std::max(runs.length(), block_bytes);
+  };
+  const bool has_gaps = ByteRuns(shown, kFineBytes).count() > 1;
+  return has_gaps && 2 * revealed_by(kFineBytes) <= revealed_by(block_bytes_);
+}
+
+/// By bytes from the beginning of the extent, beyond the last block, too.
+std::int64_t Print::block_at(std::int64_t position) const {
+  if (blocks_a_row_ == 0) return position / block_bytes_;
+  const std::int64_t in_row = position % rows_.pitch / block_bytes_;
+  return position / rows_.pitch * blocks_a_row_ + std::min(in_row, blocks_a_row_ - 1);
+}
+
 Print::Blocks Print::blocks_of(Extent extent) const {
   const std::int64_t begin = std::max(extent.begin, extent_.begin) - extent_.begin;
   const std::int64_t end = std::min(extent.end, extent_.end) - extent_.begin;
   if (begin >= end || hashes_.empty()) return {};
-  const std::int64_t count = all().end;
-  return {std::min(begin / block_bytes_, count - 1), std::min(parts_of(end, block_bytes_), count)};
+  const std::int64_t last = all().end - 1;
+  return {std::min(block_at(begin), last), std::min(block_at(end - 1), last) + 1};
 }
 
 std::uint64_t Print::read(const c10::Storage& storage, std::int64_t block) const {
   const auto* bytes = static_cast<const char*>(storage.data()) + extent_.begin;
+  if (blocks_a_row_ > 0) {
+    const std::int64_t row = block / blocks_a_row_ * rows_.pitch;
+    const std::int64_t begin = block % blocks_a_row_ * block_bytes_;
+    const bool is_last = (block + 1) % blocks_a_row_ == 0;
+    return hash_of_samples(bytes, {row, row + 1},
+                           {begin, is_last ? rows_.pitch : begin + block_bytes_});
+  }
   const std::int64_t begin = block * block_bytes_;
   const std::int64_t end = block + 1 == all().end ? size_of(extent_) : begin + block_bytes_;
-  if (!is_whole()) return hash_of_samples(bytes, {begin, end});
+  if (!is_whole()) return hash_of_samples(bytes, {begin, end}, {0, rows_.pitch});
   return step(hash_of_all(bytes + begin, (end - begin) / kWordBytes),
               tail_of(bytes + begin, end - begin));
 }
 
 /// Rows need not end where words do, nor storages where rows do. Among narrow ones it is not always
 /// the same one that is met, as writes come at regular distances.
-std::uint64_t Print::hash_of_samples(const char* bytes, Extent rows) const {
+std::uint64_t Print::hash_of_samples(const char* bytes, Extent rows, Extent part_of_row) const {
   const std::int64_t last_word = size_of(extent_) - kWordBytes;
   const std::int64_t sample_bytes = rows_a_sample_ * rows_.pitch;
+  const std::int64_t stretch_bytes = stretch_words_ * kWordBytes;
   Word hash = 0;
   for (std::int64_t first = rows.begin; first < rows.end; first += sample_bytes) {
     const std::int64_t sample = first / sample_bytes;
     const std::int64_t row = first + irregular(sample, rows_a_sample_) * rows_.pitch;
     const std::int64_t offset = sample % stretch_words_ * stride_ % stretch_words_ * kWordBytes;
-    for (std::int64_t stretch = 0; stretch < rows_.pitch; stretch += stretch_words_ * kWordBytes) {
+    for (std::int64_t stretch = part_of_row.begin; stretch < part_of_row.end;
+         stretch += stretch_bytes) {
       const std::int64_t in_row = std::min(stretch + offset, rows_.pitch - kWordBytes);
       Word word = 0;
       std::memcpy(&word, bytes + std::min(row + in_row, last_word), kWordBytes);

@@ -7,6 +7,7 @@
 
 #include "gradrecomp/version.h"
 #include "tape/aten/geometry.h"
+#include "tape/byte_runs.h"
 
 namespace gradrecomp::tape {
 
@@ -14,7 +15,7 @@ namespace gradrecomp::tape {
 enum class Look : std::uint8_t { sampled, whole };
 
 /// Tells what some bytes of a storage of host memory contain from other contents, block by block:
-/// what is read or written through a small view is looked at alone.
+/// what is read or written through a view is looked at alone, but for the rest of its blocks.
 ///
 /// Guarantees: a whole look, which up to kSmallBytes always get, sees every write that changes a
 ///             bit, but for one in 2^64 that changes several words. A sampled look sees one word of
@@ -38,6 +39,8 @@ class Print {
   [[nodiscard]] bool fits(const c10::Storage& storage) const;
   /// The same of some blocks alone.
   [[nodiscard]] bool fits(const c10::Storage& storage, Blocks blocks) const;
+  /// The same of the blocks that a tensor shows some of.
+  [[nodiscard]] bool fits(const c10::Storage& storage, const Geometry& shown) const;
   [[nodiscard]] bool is_of_size(const c10::Storage& storage) const;
   [[nodiscard]] bool is_whole() const { return rows_.pitch == 0; }
   /// Whether it is of the storage from end to end.
@@ -53,6 +56,16 @@ class Print {
   [[nodiscard]] Blocks all() const { return {0, static_cast<std::int64_t>(hashes_.size())}; }
   /// Those that reveal a write to these bytes.
   [[nodiscard]] Blocks blocks_of(Extent extent) const;
+  /// Calls `visit(Blocks)` for those of each run of bytes that a tensor shows until it returns
+  /// false; tells whether it never did.
+  template <typename Visit>
+  bool all_blocks_of(const Geometry& shown, Visit&& visit) const {
+    return ByteRuns(shown, block_bytes_).all_of([&](Extent run) { return visit(blocks_of(run)); });
+  }
+  /// Whether small blocks would reveal at most half of what the blocks of such a tensor do.
+  [[nodiscard]] bool is_coarse_for(const Geometry& shown) const;
+  /// Makes blocks small. `storage` must fit.
+  void refine(const c10::Storage& storage);
 
   /// Whether the memory of `storage` can be looked at from the host, at once.
   static bool can_look_at(const c10::Storage& storage);
@@ -65,13 +78,19 @@ class Print {
   };
   static Rows rows_of(const Geometry& geometry);
   void lay_out_samples(Rows rows);
+  void lay_out_blocks(std::int64_t least_bytes);
+  void read_all(const c10::Storage& storage);
+  [[nodiscard]] std::int64_t block_at(std::int64_t position) const;
   [[nodiscard]] std::uint64_t read(const c10::Storage& storage, std::int64_t block) const;
-  [[nodiscard]] std::uint64_t hash_of_samples(const char* bytes, Extent rows) const;
+  [[nodiscard]] std::uint64_t hash_of_samples(const char* bytes, Extent rows,
+                                              Extent part_of_row) const;
 
   std::vector<std::uint64_t> hashes_;  // of blocks
   std::int64_t storage_bytes_ = 0;
   Extent extent_;
-  std::int64_t block_bytes_ = kSmallBytes;  // but of the last, which ends with the extent
+  std::int64_t block_bytes_ = kSmallBytes;  // but of the last, which ends with extent or row
+  std::int64_t blocks_a_row_ = 0;           // 0: a block has whole rows
+  bool is_fine_ = false;
 
   // For a sampled look, which takes one row in every few and from it a word of each stretch.
   Rows rows_;  // of no pitch: all words are read

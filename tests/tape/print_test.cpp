@@ -17,8 +17,12 @@ using Shape = std::vector<std::int64_t>;
 constexpr Look kLooks[] = {Look::sampled, Look::whole};
 
 std::int64_t num_blocks(const Print& print, const at::Tensor& shown) {
-  const Print::Blocks blocks = print.blocks_of(Geometry(shown).extent());
-  return blocks.end - blocks.begin;
+  std::int64_t count = 0;
+  print.all_blocks_of(Geometry(shown), [&](Print::Blocks blocks) {
+    count += blocks.end - blocks.begin;
+    return true;
+  });
+  return count;
 }
 
 Print print_of(const at::Tensor& tensor, Look look) {
@@ -58,21 +62,27 @@ TEST(PrintTest, WholeLookSeesEveryBit) {
   }
 }
 
+void expect_blocks_tell(Print print, const at::Tensor& tensor, std::mt19937& random) {
+  for (int i = 0; i < 200; ++i) {
+    const auto position = static_cast<std::int64_t>(random() % tensor.nbytes());
+    byte_at(tensor, position) ^= 1;
+    const Print::Blocks blocks = print.blocks_of({position, position + 1});
+    ASSERT_EQ(blocks.end - blocks.begin, 1);
+    EXPECT_EQ(print.fits(tensor.storage(), blocks), print.fits(tensor.storage()));
+    EXPECT_TRUE(print.fits(tensor.storage(), {0, blocks.begin}));
+    EXPECT_TRUE(print.fits(tensor.storage(), {blocks.end, print.all().end}));
+    byte_at(tensor, position) ^= 1;
+  }
+}
+
 TEST(PrintTest, BlocksOfAWriteTellOfItAndNoOthersDo) {
   std::mt19937 random(2);
   for (const auto& tensor : tensors()) {
     for (const Look look : kLooks) {
-      const Print print = print_of(tensor, look);
-      for (int i = 0; i < 200; ++i) {
-        const auto position = static_cast<std::int64_t>(random() % tensor.nbytes());
-        byte_at(tensor, position) ^= 1;
-        const Print::Blocks blocks = print.blocks_of({position, position + 1});
-        ASSERT_EQ(blocks.end - blocks.begin, 1);
-        EXPECT_EQ(print.fits(tensor.storage(), blocks), print.fits(tensor.storage()));
-        EXPECT_TRUE(print.fits(tensor.storage(), {0, blocks.begin}));
-        EXPECT_TRUE(print.fits(tensor.storage(), {blocks.end, print.all().end}));
-        byte_at(tensor, position) ^= 1;
-      }
+      Print print = print_of(tensor, look);
+      expect_blocks_tell(print, tensor, random);
+      print.refine(tensor.storage());
+      expect_blocks_tell(print, tensor, random);
     }
   }
 }
@@ -81,13 +91,18 @@ TEST(PrintTest, SampledLookSeesEveryRowAndColumn) {
   for (const Shape& shape : std::vector<Shape>{
            {300, 700}, {2000, 64}, {64, 2000}, {513, 1001}, {10, 4096}, {3, 40000}, {2, 16384}}) {
     auto tensor = torch::zeros(shape);
-    const Print print = print_of(tensor, Look::sampled);
+    Print print = print_of(tensor, Look::sampled);
     ASSERT_FALSE(print.is_whole());
-    for (const std::int64_t dim : {0, 1}) {
-      for (std::int64_t i = 0; i < tensor.size(dim); ++i) {
-        tensor.select(dim, i).fill_(1);
-        EXPECT_FALSE(print.fits(tensor.storage())) << tensor.sizes() << " " << dim << " " << i;
-        tensor.select(dim, i).fill_(0);
+    for (const bool is_fine : {false, true}) {
+      if (is_fine) print.refine(tensor.storage());
+      for (const std::int64_t dim : {0, 1}) {
+        for (std::int64_t i = 0; i < tensor.size(dim); ++i) {
+          const at::Tensor shown = tensor.select(dim, i);
+          shown.fill_(1);
+          EXPECT_FALSE(print.fits(tensor.storage(), Geometry(shown)))
+              << tensor.sizes() << " " << dim << " " << i;
+          shown.fill_(0);
+        }
       }
     }
   }
@@ -127,6 +142,43 @@ TEST(ContentsTest, OfTensorsThatOverlapIsPrintedForAllOfThem) {
     EXPECT_FALSE(contents.fits(0, batch.storage(), tokens[t])) << t;
     batch.select(1, t)[t % 64].fill_(0);
   }
+}
+
+// Else a loop over the tokens of a large batch would look at all of it for each.
+TEST(PrintTest, SmallBlocksAreThoseOfViewsWithGaps) {
+  for (const Shape& shape :
+       std::vector<Shape>{{64, 200, 256}, {8, 100, 1000}, {200, 50, 300}, {4, 7, 5, 512}}) {
+    const auto batch = torch::zeros(shape);
+    for (const Look look : kLooks) {
+      Print print = print_of(batch, look);
+      ASSERT_TRUE(print.is_coarse_for(Geometry(batch.select(1, 1))));
+      EXPECT_FALSE(print.is_coarse_for(Geometry(batch.select(0, 1))));
+      EXPECT_FALSE(print.is_coarse_for(Geometry(batch)));
+      print.refine(batch.storage());
+      EXPECT_FALSE(print.is_coarse_for(Geometry(batch.select(1, 1))));
+      std::int64_t num_looked_at = 0;
+      for (std::int64_t t = 0; t < batch.size(1); ++t) {
+        num_looked_at += num_blocks(print, batch.select(1, t));
+      }
+      EXPECT_EQ(num_blocks(print, batch), print.all().end);
+      EXPECT_LE(num_looked_at, 3 * print.all().end) << batch.sizes();
+    }
+  }
+}
+
+TEST(ContentsTest, AreLookedAtThroughViewsWithGapsAfterOneLookAtAll) {
+  const auto batch = torch::zeros({64, 200, 256});
+  const Geometry token(batch.select(1, 7));
+  Contents contents;
+  contents.print(0, batch.storage(), Geometry(batch), Look::whole);
+  EXPECT_TRUE(contents.fits_in_sweep(0, batch.storage(), token, 1));
+  batch.data().select(1, 9).fill_(1);
+  EXPECT_TRUE(contents.fits_in_sweep(0, batch.storage(), token, 2)) << "another token's";
+  EXPECT_TRUE(contents.fits(0, batch.storage(), token));
+  EXPECT_FALSE(contents.fits_in_sweep(0, batch.storage(), Geometry(batch.select(1, 9)), 2));
+  batch.data().select(1, 7)[63].fill_(1);
+  EXPECT_TRUE(contents.fits_in_sweep(0, batch.storage(), token, 2)) << "seen in this sweep";
+  EXPECT_FALSE(contents.fits_in_sweep(0, batch.storage(), token, 3));
 }
 
 // Else a loop over the rows of a large tensor would look at all of it for each.

@@ -145,7 +145,7 @@ bool TapeWriter::was_written_unseen(ValueId id, const at::Tensor* part, bool bum
   if (has_grown) return !tape_.is_as_printed(id);
   const auto storage = tape_.live_storage(id);
   if (!storage) return false;
-  const Contents& contents = tape_.contents();
+  Contents& contents = tape_.contents();
   const bool fits =
       part != nullptr ? contents.fits(id, storage, Geometry(*part)) : contents.fits(id, storage);
   return !fits;
