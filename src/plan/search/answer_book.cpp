@@ -4,6 +4,7 @@
 #include <array>
 #include <cstddef>
 #include <limits>
+#include <span>
 #include <utility>
 
 #include "gradrecomp/plan/policies.h"
@@ -42,11 +43,14 @@ constexpr double kTinyGap = 0.005;
 constexpr double kPartWhereSmall = 0.02;
 constexpr double kSecondsPerChapter = 0.25;  // on a current processor
 constexpr double kMovesPerPair = 15;
-constexpr int kManyMoves = 100;  // for each value
+constexpr int kManyMoves = 100;           // for each value
+constexpr double kManyStartsAbove = 0.3;  // of overhead
 constexpr std::size_t kFewBlocks = 32;
 constexpr int kMostPasses = 8;
 
-/// Plans up to some overhead. Some chapters first add the chain's plans up to `chain_to`.
+/// Plans up to some overhead, in steps of an eighth or so where budgets are asked for: a search
+/// aims at the end of its chapter, and finds little before that. Some chapters first add the
+/// chain's plans up to `chain_to`.
 struct Chapter {
   double up_to;
   double effort;  ///< of the search; most where budgets are asked for
@@ -60,10 +64,18 @@ constexpr std::array kChapters{
     Chapter{0.02, 0.25},
     Chapter{0.035, 0.5},
     Chapter{0.05, 2},
-    Chapter{0.075, 0.5, 0.1, 1},
-    Chapter{0.1, 1.5},
-    Chapter{0.15, 0.5, 0.2, 1},
-    Chapter{0.2, 1.5},
+    Chapter{0.056, 0.4, 0.1, 1},
+    Chapter{0.063, 0.4},
+    Chapter{0.07, 0.4},
+    Chapter{0.08, 0.4},
+    Chapter{0.09, 0.4},
+    Chapter{0.1, 1},
+    Chapter{0.112, 0.4, 0.2, 1},
+    Chapter{0.126, 0.4},
+    Chapter{0.14, 0.4},
+    Chapter{0.16, 0.4},
+    Chapter{0.18, 0.4},
+    Chapter{0.2, 1},
     Chapter{0.3, 2, kMostOnce, 2},
     Chapter{0.4, 2},
     Chapter{kMostOnce, 0.5},
@@ -182,19 +194,35 @@ void AnswerBook::search(double max_overhead, double effort) {
   const int moves = static_cast<int>(effort * num_moves(gap(max_overhead)));
   if (moves == 0) return;
   const bool are_many = moves > kManyMoves * static_cast<int>(annealing_->num_open());
-  search_from(known, max_overhead, are_many ? moves / 2 : moves);
-  if (!are_many) return;
-  // From a cheaper plan the search has something to spend, and may come by where the best is not.
-  const std::size_t cheaper = front_.last_within(0.6 * max_overhead);
-  search_from(cheaper == Front::kNone ? known : cheaper, max_overhead, moves / 2);
+  const AnnealingGoal goal{max_overhead, bound_.peak_bytes(max_overhead), moves};
+  if (!are_many) return search_from(front_.candidates()[known], goal);
+  for (const Candidate& start : starts(max_overhead)) {
+    search_from(start, {goal.max_overhead, goal.bound_bytes, moves / 2});
+  }
 }
 
-void AnswerBook::search_from(std::size_t position, double max_overhead, int moves) {
-  const Candidate start = front_.candidates()[position];
-  annealing_->run(start, {max_overhead, bound_.peak_bytes(max_overhead), moves},
-                  [this](const IncrementalSimulator& plan, const Outcome& outcome) {
-                    add_found(plan, outcome);
-                  });
+/// The best plan within the budget, and cheaper ones: from those the search has something to spend,
+/// and may come by where the best is not. More of them where plans may be dear, as the best such
+/// ones are far from each other.
+std::vector<Candidate> AnswerBook::starts(double max_overhead) const {
+  constexpr std::array kParts{1.0, 0.6, 0.8, 0.4, 0.2};
+  const std::size_t num_parts = max_overhead > kManyStartsAbove ? kParts.size() : 2;
+  std::vector<std::size_t> positions;
+  for (const double part : std::span(kParts).first(num_parts)) {
+    const std::size_t position = front_.last_within(part * max_overhead);
+    const bool is_new = std::ranges::find(positions, position) == positions.end();
+    if (position != Front::kNone && is_new) positions.push_back(position);
+  }
+  std::vector<Candidate> found;
+  for (const std::size_t position : positions) found.push_back(front_.candidates()[position]);
+  return found;
+}
+
+// `start` is a copy, as what is found goes into the front.
+void AnswerBook::search_from(Candidate start, const AnnealingGoal& goal) {
+  annealing_->run(start, goal, [this](const IncrementalSimulator& plan, const Outcome& outcome) {
+    add_found(plan, outcome);
+  });
 }
 
 /// For one chapter; none where little can be won.

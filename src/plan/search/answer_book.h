@@ -54,7 +54,8 @@ class AnswerBook {
   void add_chain(double max_overhead, int max_passes);
   void add_cuts(double max_overhead);
   void search(double max_overhead, double effort);
-  void search_from(std::size_t position, double max_overhead, int moves);
+  [[nodiscard]] std::vector<Candidate> starts(double max_overhead) const;
+  void search_from(Candidate start, const AnnealingGoal& goal);
   void add(Candidate candidate);
   void add_found(const IncrementalSimulator& plan, const Outcome& outcome);
   [[nodiscard]] int num_moves(double gap);

@@ -175,6 +175,13 @@ TEST(AnswerBook, IsNearTheBoundOfARecurrentLayerWrittenOut) {
   expect_near_bound(testing::lstm_graph(200), 0.1, 2);
 }
 
+// A search aims at one overhead. With none between 5 and 7.5% the plans are 4.2 points above.
+TEST(AnswerBook, IsNearTheBoundBetweenRoundBudgets) {
+  const Graph graph = testing::dag_graph(200, 20, 1);
+  expect_near_bound(graph, 0.065, 1);
+  expect_near_bound(graph, 0.072, 1);
+}
+
 // Measured seconds are uneven, so a plan pays that replays what is cheap again and again. With one
 // replay of an op before it is due the peaks are 52.3 and 43.0% of plain.
 TEST(AnswerBook, ReachesKnownPlansOfARecordedFourierNeuralOperator) {
