@@ -210,17 +210,19 @@ class Departures final : public c10::OpRegistrationListener {
   std::unordered_map<std::string, std::vector<const OpTraits*>> watched_;
 };
 
-// Owned by the dispatcher, which is never destroyed.
+// Never destroyed, as the dispatcher is not, which owns what listens.
 Departures& departures() {
-  static Departures* departures = [] {
+  struct Watch {
+    Departures* listener;
+    c10::RegistrationHandleRAII registered;
+  };
+  static const Watch* watch = [] {
     auto made = std::make_unique<Departures>();
-    Departures* watching = made.get();
-    static const auto* registered = new c10::RegistrationHandleRAII(
-        c10::Dispatcher::singleton().addRegistrationListener(std::move(made)));
-    static_cast<void>(registered);
-    return watching;
+    Departures* listener = made.get();
+    return new Watch{listener,
+                     c10::Dispatcher::singleton().addRegistrationListener(std::move(made))};
   }();
-  return *departures;
+  return *watch->listener;
 }
 
 class TraitsTable {
