@@ -12,8 +12,8 @@ ByteRuns::ByteRuns(const Geometry& geometry, std::int64_t smallest_gap)
   const auto element_bytes = static_cast<std::int64_t>(c10::elementSize(geometry.scalar_type()));
   c10::SmallVector<Dimension, 8> by_pitch;
   for (std::size_t i = 0; i < sizes.size(); ++i) {
-    const bool is_repeated = sizes[i] > 1 && strides[i] == 0;
-    if (sizes[i] > 1 && !is_repeated) by_pitch.push_back({sizes[i], strides[i] * element_bytes});
+    const bool moves = sizes[i] > 1 && strides[i] > 0;  // else it repeats what others show
+    if (moves) by_pitch.push_back({sizes[i], strides[i] * element_bytes});
   }
   std::ranges::sort(by_pitch, {}, &Dimension::pitch);
   run_bytes_ = element_bytes;

@@ -186,12 +186,12 @@ bool Print::fits(const c10::Storage& storage, const Geometry& shown) const {
 
 bool Print::is_coarse_for(const Geometry& shown) const {
   if (is_fine_ || all().end == 1) return false;
-  const auto revealed_by = [&](std::int64_t block_bytes) {
-    const ByteRuns runs(shown, block_bytes);
+  const auto revealed = [](const ByteRuns& runs, std::int64_t block_bytes) {
     return runs.count() * std::max(runs.length(), block_bytes);
   };
-  const bool has_gaps = ByteRuns(shown, kFineBytes).count() > 1;
-  return has_gaps && 2 * revealed_by(kFineBytes) <= revealed_by(block_bytes_);
+  const ByteRuns fine(shown, kFineBytes);
+  if (fine.count() <= 1) return false;  // no gaps
+  return 2 * revealed(fine, kFineBytes) <= revealed(ByteRuns(shown, block_bytes_), block_bytes_);
 }
 
 /// By bytes from the beginning of the extent, beyond the last block, too.
