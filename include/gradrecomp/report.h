@@ -15,7 +15,10 @@ struct StepReport {
   bool profiled = false;       ///< it ran without a plan, and was logged to make one
   bool followed_plan = false;  ///< its whole op sequence was the plan's
   std::string reason = {};     ///< why it followed no plan; empty if it did
-  std::int64_t num_ops = 0;    ///< recorded
+  /// It was timed to see what its plan costs. Once a step is not, the plan of its op sequence
+  /// stays.
+  bool on_trial = false;
+  std::int64_t num_ops = 0;  ///< recorded
   /// Calls that ran unrecorded, as some tensor was not plain strided memory or a dispatch mode was
   /// on: all that they read and make is kept.
   std::int64_t num_unrecorded_calls = 0;

@@ -4,6 +4,7 @@
 #include <utility>
 
 #include "profile/device_log.h"
+#include "profile/equal_ops.h"
 #include "profile/flops.h"
 #include "tape/aten/polite_lock.h"
 #include "tape/versions.h"
@@ -281,12 +282,13 @@ plan::Graph StepLog::graph_so_far(const Tape& tape, std::uint64_t signature) {
   if (pass_end_ >= 0) graph_.events.resize(static_cast<std::size_t>(pass_end_));
   stream_times_.assign_seconds(graph_.ops);
   graph_.signature = signature;
-  graph_.step_seconds = has_stream_times() ? stream_times_.backward_seconds() : backward_seconds_;
-  for (const plan::Op& op : graph_.ops) graph_.step_seconds += op.is_part ? 0 : op.replay_seconds;
   if (!has_stages()) graph_.stages.push_back({kUnnamedStage});
   resolve_versions(tape);
   add_ops(tape);
   add_values(tape);
+  average_seconds_of_equal_ops(graph_);
+  graph_.step_seconds = has_stream_times() ? stream_times_.backward_seconds() : backward_seconds_;
+  for (const plan::Op& op : graph_.ops) graph_.step_seconds += op.is_part ? 0 : op.replay_seconds;
   memory_.assign_devices(graph_, tape, is_on_device_);
   return std::exchange(graph_, std::move(logged));
 }

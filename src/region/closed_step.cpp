@@ -47,6 +47,7 @@ ClosedStep::~ClosedStep() {
 }
 
 void ClosedStep::backward_begins(tape::Tape& tape) {
+  if (forward_seconds_ && !backward_) backward_.emplace();
   was_asked_ = true;
   if (session_) session_->asked(sequence_);
   if (log_) log_->backward_begins(tape);
@@ -67,9 +68,15 @@ void ClosedStep::backward_ends(tape::Tape& tape, int pass) {
   if (!session_) return;
   session_->replayed(number_, tape);
   if (!tape.has_handles()) stop_placing();
-  if (!log_) return;
+  ++num_passes_;
+  if (!log_) {
+    const auto times_of_it = times(tape);
+    lock.unlock();
+    if (times_of_it) session_->timed(number_, sequence_, *times_of_it);
+    return;
+  }
   log_->backward_ends(tape);
-  const bool is_first = ++num_passes_ == 1;
+  const bool is_first = num_passes_ == 1;
   // A pass that another runs in itself leaves that unfinished.
   const bool ends = !tape.has_handles() || (passes_.empty() && num_passes_ >= kMostPasses);
   if (is_first && !ends) wait_for_another_pass(tape);
@@ -89,6 +96,16 @@ void ClosedStep::plan(tape::Tape& tape, Lock lock, bool ends) {
   lock.unlock();
   session_->learn(profiled, std::move(graph));
   if (ends) release_free_host_memory();  // that a followed step does not need
+}
+
+/// None unless it is timed and went backward once, in one piece.
+std::optional<RecordedTimes> ClosedStep::times(tape::Tape& tape) {
+  if (!backward_ || num_passes_ != 1 || !passes_.empty() || tape.has_handles()) return std::nullopt;
+  return RecordedTimes{.forward_seconds = *forward_seconds_,
+                       .backward_seconds = backward_->seconds(),
+                       .hook_seconds = tape.backward().hook_seconds,
+                       .replay_seconds = tape.counts().replay_seconds,
+                       .num_replayed_ops = tape.counts().replayed_ops};
 }
 
 void ClosedStep::wait_for_another_pass(tape::Tape& tape) {

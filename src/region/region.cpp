@@ -3,6 +3,9 @@
 #include <c10/core/GradMode.h>
 #include <c10/util/Exception.h>
 
+#include <iomanip>
+#include <sstream>
+
 #include "gradrecomp/memory_meter.h"
 #include "gradrecomp/report.h"
 #include "region/step.h"
@@ -107,6 +110,11 @@ std::string Region::brief_report() const {
   const StepReport last = session().report();
   std::string text = active ? active->plan->brief_report() : session().why_no_plan();
   if (!last.reason.empty() && !last.profiled) text += "; the last step: " + last.reason;
+  if (const auto recording = active ? active->recording_overhead : 0; recording >= 0.001) {
+    std::ostringstream share;
+    share << std::fixed << std::setprecision(1) << 100 * recording;
+    text += "; recording costs " + share.str() + "% in seconds";
+  }
   if (last.num_unrecorded_calls > 0) {
     text += "; " + std::to_string(last.num_unrecorded_calls) +
             " of its calls ran unrecorded, as not all tensors were plain memory";

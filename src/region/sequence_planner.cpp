@@ -3,6 +3,7 @@
 #include <c10/util/Exception.h>
 
 #include <algorithm>
+#include <cmath>
 #include <stdexcept>
 #include <string>
 #include <string_view>
@@ -76,11 +77,28 @@ double search_effort(const plan::Graph& graph) {
   return std::min(1.0, bytes / kBytesOfFullEffort);
 }
 
+/// `graph` with seconds as replays of `plan` took them. What they took beyond the promise went to
+/// the start of each, as far as it may have, and the rest to each in proportion.
+plan::Graph remeasured(plan::Graph graph, const plan::Plan& plan, const MeasuredCosts& costs) {
+  constexpr double kMostStartSeconds = 10e-6;
+  const double promised = plan.predicted_overhead_seconds * graph.step_seconds;
+  const double beyond = (costs.replay_seconds - promised) / std::max(1.0, costs.num_replayed_ops);
+  const double start = std::clamp(beyond, 0.0, kMostStartSeconds);
+  const double rest = costs.replay_seconds - start * costs.num_replayed_ops;
+  const double ratio = promised > 0 ? rest / promised : 1;
+  for (plan::Op& op : graph.ops) {
+    op.replay_seconds = op.replay_seconds * ratio + start;
+    if (op.joins) op.joined_seconds = op.joined_seconds * ratio + start;
+  }
+  graph.step_seconds = costs.step_seconds;
+  return graph;
+}
+
 }  // namespace
 
 void SequencePlanner::plan(KnownSequence& known, bool is_first) {
   const plan::Graph& graph = *known.graph;
-  known.plan = std::make_shared<const plan::Plan>(make_plan(graph, known.device, is_first));
+  known.plan = std::make_shared<const plan::Plan>(make_plan(known, is_first));
   known.name = std::make_shared<const std::string>(known.plan->brief_report());
   known.recording_plan.retentions = retentions_of(*known.plan, graph);
   known.recording_plan.sweeps = sweep_plans_of(*known.plan);
@@ -91,12 +109,63 @@ void SequencePlanner::plan(KnownSequence& known, bool is_first) {
   }
 }
 
-plan::Plan SequencePlanner::make_plan(const plan::Graph& graph, c10::Device device, bool is_first) {
+plan::Plan SequencePlanner::make_plan(const KnownSequence& known, bool is_first) {
+  const plan::Graph& graph = *known.graph;
   if (options_.plan && fits(*options_.plan, graph)) return given_plan(graph);
+  if (known.records_nothing) return plan::make_plan(graph, {.policy = "keep_all"});
   plan::Request request = request_of(options_);
   request.effort = search_effort(graph);
-  if (options_.offload) request.host_link = measured_host_link(device);
+  if (options_.offload) request.host_link = measured_host_link(known.device);
+  if (request.max_overhead && request.cost == plan::CostModel::seconds) {
+    request.max_overhead = std::max(0.0, *request.max_overhead - known.recording_overhead);
+  }
   return plan_with_selection(graph, std::move(request), is_first);
+}
+
+std::optional<PlanTrial> SequencePlanner::trial_of(const KnownSequence& known) const {
+  constexpr double kSmallShare = 0.005;  // of the step
+  constexpr double kSecondsAnOp = 4e-6;  // that recording takes on a slow machine
+  if (!known.device.is_cpu() || known.records_nothing || options_.plan || options_.offload) {
+    return std::nullopt;
+  }
+  if (options_.policy == plan::Policy("keep_all")) return PlanTrial(/*compares=*/false);
+  const bool has_budget = request_of(options_).max_overhead && !options_.policy;
+  if (!has_budget || options_.cost != plan::CostModel::seconds) return std::nullopt;
+  const double recording_seconds = kSecondsAnOp * static_cast<double>(known.graph->ops.size());
+  const bool may_matter = recording_seconds > kSmallShare * known.graph->step_seconds;
+  return PlanTrial(may_matter && may_record_nothing(known));
+}
+
+double SequencePlanner::max_overhead() const {
+  return request_of(options_).max_overhead.value_or(0);
+}
+
+// A step of a sequence that records nothing holds what the plain step does. That must be little
+// more than a profiled step may hold, too.
+bool SequencePlanner::may_record_nothing(const KnownSequence& known) const {
+  const plan::Plan& plan = *known.plan;
+  return options_.selection == plan::Selection{} &&
+         plan.predicted_plain_peak_bytes - plan.predicted_peak_bytes <= options_.window_bytes;
+}
+
+void SequencePlanner::adjust(KnownSequence& known, const MeasuredCosts& costs) {
+  constexpr double kPoint = 0.01;
+  known.recording_overhead = costs.recording_overhead();
+  const bool is_beyond = known.recording_overhead > max_overhead() + kPoint;
+  if ((options_.policy || is_beyond) && may_record_nothing(known)) {
+    known.records_nothing = true;
+    return plan_again(known);
+  }
+  const double measured = costs.replay_overhead() + costs.recording_overhead();
+  const double promised = known.plan->predicted_overhead_seconds;
+  if (options_.policy || std::abs(measured - promised) <= kPoint) return;
+  known.graph = std::make_shared<const plan::Graph>(remeasured(*known.graph, *known.plan, costs));
+  plan_again(known);
+}
+
+void SequencePlanner::plan_again(KnownSequence& known) {
+  known.addresses = nullptr;  // they are of the blocks under another plan
+  plan(known, /*is_first=*/false);
 }
 
 // A name that the first sequence does not have is taken for misspelled. Later sequences, in the

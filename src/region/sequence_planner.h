@@ -1,12 +1,14 @@
 #pragma once
 
 #include <atomic>
+#include <optional>
 
 #include "gradrecomp/options.h"
 #include "gradrecomp/plan/graph.h"
 #include "gradrecomp/plan/plan.h"
 #include "gradrecomp/plan/request.h"
-#include "region/known_sequence.h"
+#include "region/sequences/known_sequence.h"
+#include "region/sequences/plan_trial.h"
 
 namespace gradrecomp::inline GRADRECOMP_NAMESPACE {
 
@@ -23,8 +25,18 @@ class SequencePlanner {
   ///         Options::selection names and the sequence does not have is passed over.
   void plan(KnownSequence& known, bool is_first);
 
+  /// A trial for the plan of `known`; none if nothing that it may find would change the plan.
+  [[nodiscard]] std::optional<PlanTrial> trial_of(const KnownSequence& known) const;
+  /// What trials go by; 0 for a policy.
+  [[nodiscard]] double max_overhead() const;
+  /// Gives `known` another plan, or none to record by, where what was measured is too far from what
+  /// its plan promises.
+  void adjust(KnownSequence& known, const MeasuredCosts& costs);
+
  private:
-  [[nodiscard]] plan::Plan make_plan(const plan::Graph& graph, c10::Device device, bool is_first);
+  [[nodiscard]] plan::Plan make_plan(const KnownSequence& known, bool is_first);
+  void plan_again(KnownSequence& known);
+  [[nodiscard]] bool may_record_nothing(const KnownSequence& known) const;
   [[nodiscard]] plan::Plan plan_with_selection(const plan::Graph& graph, plan::Request request,
                                                bool is_first);
   [[nodiscard]] bool fits(const plan::Plan& given, const plan::Graph& graph);

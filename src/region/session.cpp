@@ -15,6 +15,10 @@ constexpr std::int64_t kManyUnplanned = 20;
 constexpr std::size_t kMostSignatures = 4096;
 // A device may be short of memory for good.
 constexpr int kMostShortProfiles = 3;
+// Then one is recorded, to see whether its sequence is still the same.
+constexpr std::int64_t kMostUnrecorded = 31;
+// Of a step that is not recorded, over what the plain step holds, before it is taken for another.
+constexpr std::int64_t kMostGrowth = 2;
 
 bool has_backward_inside(const plan::Graph& graph) {
   const auto seal = std::ranges::find(graph.events, plan::EventKind::seal, &plan::Event::kind);
@@ -88,7 +92,7 @@ bool Session::due_for_verification() const {
          num_steps_ % options_.verify_interval_steps == 0;
 }
 
-tape::RecordingPlan Session::begin_step(bool may_profile) {
+Session::StepMode Session::begin_step(bool may_profile) {
   const std::lock_guard lock(mutex_);
   begin_report({});
   last_step_ = last_number_;
@@ -98,7 +102,36 @@ tape::RecordingPlan Session::begin_step(bool may_profile) {
   if (profile && may_profile) return {};
   if (const Known next = expected()) activate(next);
   const Known& active = sequences_.active();
-  return active ? recording_plan_of(*active) : tape::RecordingPlan{};
+  if (!active) return {};
+  PlanTrial* const trial = may_profile && active->plan ? trial_of(*active) : nullptr;
+  const bool trial_records = trial == nullptr || trial->begin_step();
+  StepMode mode{.is_timed = trial != nullptr && !trial->is_over(),
+                .signature = active->signature()};
+  mode.is_recorded = !may_profile || !goes_unrecorded(*active, trial_records);
+  if (mode.is_recorded) {
+    mode.plan = recording_plan_of(*active);
+  } else {
+    mode.most_growth = kMostGrowth * active->plan->predicted_plain_peak_bytes;
+  }
+  return mode;
+}
+
+/// That of its plan; null if it has none, or if it is over.
+PlanTrial* Session::trial_of(const KnownSequence& known) {
+  auto trial = trials_.find(known.signature());
+  if (trial == trials_.end()) {
+    const auto begun = planner_.trial_of(known);
+    if (!begun) return nullptr;
+    if (trials_.size() == kMostSignatures) trials_.clear();
+    trial = trials_.emplace(known.signature(), *begun).first;
+  }
+  return trial->second.is_over() ? nullptr : &trial->second;
+}
+
+// Steps of another sequence would hold all that they save.
+bool Session::goes_unrecorded(const KnownSequence& known, bool trial_records) const {
+  if (num_followed_in_row_ < PlanTrial::kNumFirst) return false;
+  return known.records_nothing ? num_unrecorded_in_row_ < kMostUnrecorded : !trial_records;
 }
 
 void Session::at_next_step(std::function<void()> then) {
@@ -163,6 +196,8 @@ void Session::closed(std::int64_t number, StepReport step, const Sequence& seque
     return note_report(number, std::move(step));
   }
   order_.came(sequence.back());
+  num_unrecorded_in_row_ = 0;
+  num_followed_in_row_ = step.followed_plan ? num_followed_in_row_ + 1 : 0;
   const Known known = sequences_.find(sequence);
   if (step.followed_plan) {
     schedule_.followed();
@@ -178,6 +213,38 @@ void Session::closed(std::int64_t number, StepReport step, const Sequence& seque
   const bool goes_on_by_another = !step.followed_plan && !step.profiled && known;
   note_report(number, std::move(step));
   if (goes_on_by_another) activate(known);
+}
+
+void Session::closed_unrecorded(std::int64_t number, const StepMode& mode, double forward_seconds,
+                                std::int64_t growth_bytes) {
+  const std::lock_guard lock(mutex_);
+  order_.came(mode.signature);
+  ++num_unrecorded_in_row_;
+  if (growth_bytes > mode.most_growth) num_followed_in_row_ = 0;
+  const auto trial = trials_.find(mode.signature);
+  if (mode.is_timed && trial != trials_.end()) trial->second.add_unrecorded(forward_seconds);
+  note_report(number, {.reason = why_unrecorded(mode), .on_trial = mode.is_timed});
+}
+
+std::string Session::why_unrecorded(const StepMode& mode) const {
+  if (mode.is_timed) return "it was not recorded, to see what recording costs";
+  if (options_.policy) return "it was not recorded, as its policy keeps all";
+  return "it was not recorded, as that alone costs more than the budget and a plan would save "
+         "little";
+}
+
+void Session::timed(std::int64_t number, const Sequence& sequence, const RecordedTimes& times) {
+  const std::lock_guard lock(mutex_);
+  const auto trial = trials_.find(sequence.back());
+  const Known known = sequences_.find(sequence);
+  if (trial == trials_.end() || !known || !known->plan) return;
+  trial->second.add(times);
+  const auto costs = trial->second.conclude(planner_.max_overhead());
+  if (number == reported_) report_.on_trial = !trial->second.is_over();
+  if (!costs) return;
+  auto adjusted = std::make_shared<KnownSequence>(*known);
+  planner_.adjust(*adjusted, *costs);
+  sequences_.replace(known, std::move(adjusted));
 }
 
 /// Leaves the report of a step that began later.
@@ -252,6 +319,7 @@ bool Session::adds_nothing(const Known& before, const Profiled& profiled,
 
 void Session::learn(const Profiled& profiled, plan::Graph graph) {
   bool is_first = false;
+  Known before;
   {
     const std::lock_guard lock(mutex_);
     if (profiled.was_short_of_memory) {
@@ -259,7 +327,7 @@ void Session::learn(const Profiled& profiled, plan::Graph graph) {
       if (num_short_profiles_ < kMostShortProfiles) return;
     }
     schedule_.profiled(profiled.sequence.back());
-    const Known before = sequences_.find(profiled.sequence);
+    before = sequences_.find(profiled.sequence);
     if (adds_nothing(before, profiled, graph)) return activate(before);
     is_first = sequences_.is_empty();
   }
@@ -273,6 +341,10 @@ void Session::learn(const Profiled& profiled, plan::Graph graph) {
   known->recording_plan.methods =
       std::make_shared<const std::vector<tape::ReplayMethod>>(profiled.methods);
   known->recording_plan.has_one_mode = profiled.has_one_mode;
+  if (before) {
+    known->recording_overhead = before->recording_overhead;
+    known->records_nothing = before->records_nothing;
+  }
   planner_.plan(*known, is_first);
   remember(std::move(known));
 }

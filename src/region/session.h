@@ -13,10 +13,10 @@
 #include "gradrecomp/plan/graph.h"
 #include "gradrecomp/region.h"
 #include "profile/step_log.h"
-#include "region/known_sequences.h"
-#include "region/profile_schedule.h"
-#include "region/sequence_order.h"
 #include "region/sequence_planner.h"
+#include "region/sequences/known_sequences.h"
+#include "region/sequences/profile_schedule.h"
+#include "region/sequences/sequence_order.h"
 #include "tape/record/recorder.h"
 
 namespace gradrecomp::inline GRADRECOMP_NAMESPACE {
@@ -37,6 +37,15 @@ class Session {
     bool is_of_first_pass;     ///< false: a later pass of a step already reported
   };
 
+  /// How a step that begins is to run.
+  struct StepMode {
+    tape::RecordingPlan plan = {};  ///< none: it is to be profiled, or may not be and has none
+    bool is_recorded = true;        ///< false: it runs as plain training does
+    bool is_timed = false;          ///< for the trial of its plan
+    std::uint64_t signature = 0;    ///< expected of it, if it is not recorded
+    std::int64_t most_growth = 0;   ///< in bytes, expected of it, if it is not recorded
+  };
+
   static constexpr const char* kBackwardInside =
       "backward, or grad(), runs inside the region. Move it out of the region to get a plan.";
 
@@ -51,9 +60,8 @@ class Session {
   [[nodiscard]] std::shared_ptr<const std::string> plan_name() const;
   [[nodiscard]] StepReport report() const;
 
-  /// How to record a step that begins; none if the step is to be profiled, or if it may not be and
-  /// there is no plan.
-  tape::RecordingPlan begin_step(bool may_profile);
+  /// `may_profile`: it may also go unrecorded.
+  StepMode begin_step(bool may_profile);
   /// Of the blocks of the step that began last; null if it follows no plan.
   [[nodiscard]] std::shared_ptr<arena::SequenceAddresses> addresses() const;
   /// The number of the step that began last. Reports are of the step with the highest.
@@ -71,6 +79,11 @@ class Session {
   void gave_up(std::int64_t number, bool profiled);
   /// Notes what the step of that number was when its region closed.
   void closed(std::int64_t number, StepReport step, const Sequence& sequence);
+  /// The same of one that was not recorded, and took so long and so much more memory.
+  void closed_unrecorded(std::int64_t number, const StepMode& mode, double forward_seconds,
+                         std::int64_t growth_bytes);
+  /// Takes into account how long the step of that number took, which was on trial.
+  void timed(std::int64_t number, const Sequence& sequence, const RecordedTimes& times);
   /// Whether it is still unknown which values of the sequence replays depend on.
   [[nodiscard]] bool wants_guarded(const Sequence& sequence) const;
   /// Notes them, unless the sequence has been given another plan since.
@@ -108,7 +121,10 @@ class Session {
   void note_report(std::int64_t number, StepReport step);
   void activate(const Known& known);
   void remember(Known known);
+  [[nodiscard]] std::string why_unrecorded(const StepMode& mode) const;
   void warn_if_never_planned(const StepReport& step);
+  PlanTrial* trial_of(const KnownSequence& known);
+  [[nodiscard]] bool goes_unrecorded(const KnownSequence& known, bool trial_records) const;
   [[nodiscard]] bool adds_nothing(const Known& before, const Profiled& profiled,
                                   const plan::Graph& graph) const;
 
@@ -128,6 +144,9 @@ class Session {
   std::int64_t last_step_ = 0;    // the number of the step that began last
   std::int64_t reported_ = 0;     // the one that report_ is of
   std::int64_t num_unplanned_in_row_ = 0;
+  std::int64_t num_followed_in_row_ = 0;  // steps that were not recorded beside
+  std::int64_t num_unrecorded_in_row_ = 0;
+  std::unordered_map<std::uint64_t, PlanTrial> trials_;  // by signature
   int num_short_profiles_ = 0;
   std::atomic<bool> warned_of_safe_ = false;
 };

@@ -43,9 +43,19 @@ Step::Step(std::shared_ptr<Session> session)
     tape_->guard(session_->options().guard);
     session_->next_step_begins();
   }
-  const tape::RecordingPlan plan =
-      session_ ? as_far_as_possible(session_->begin_step(!is_captured_)) : drop_everything();
+  mode_ = session_ ? session_->begin_step(!is_captured_) : Session::StepMode{drop_everything()};
   if (session_) number_ = session_->step_number();
+  if (mode_.is_recorded) {
+    record(as_far_as_possible(mode_.plan));
+  } else {
+    start_bytes_ = profile::cpu_counter().current_bytes;
+  }
+  current_step = this;
+  [[maybe_unused]] thread_local const EndOfThread end_of_thread;
+}
+
+void Step::record(const tape::RecordingPlan& plan) {
+  tape_->backward().is_timed = mode_.is_timed;
   if (plan.retentions == nullptr && !is_captured_) begin_profile();
   name_plan(plan);
   if (session_ && plan.retentions != nullptr && !is_captured_) place_blocks();
@@ -62,8 +72,6 @@ Step::Step(std::shared_ptr<Session> session)
     };
   }
   recorder_->is_left = &is_left_;
-  current_step = this;
-  [[maybe_unused]] thread_local const EndOfThread end_of_thread;
 }
 
 Step::~Step() {
@@ -142,6 +150,7 @@ tape::RecordingPlan Step::left_plan(std::size_t call, std::uint64_t hash) {
 }
 
 void Step::begin_stage(std::string_view name) {
+  if (!recorder_) return;
   if (recorder_->in_window_mode()) close_window();
   stage_ = name;
   if (log_) {
@@ -161,6 +170,7 @@ void Step::close_window() {
 }
 
 void Step::close(bool has_returned) {
+  if (!recorder_) return close_unrecorded();
   stage_range_.reset();
   if (recorder_->in_window_mode()) close_window();
   const Sequence sequence = recorder_->plan().sequence();
@@ -179,11 +189,10 @@ void Step::close(bool has_returned) {
   tape_->seal();
   // Before the session is told, which may plan, and fail.
   if (!is_done && (log_ == nullptr || !sequence.empty())) {
-    tape_->backward().begins =
-        [step = std::make_shared<ClosedStep>(session_, number_, log_, std::move(placed_), sequence,
-                                             std::move(kept))](tape::Tape& tape) {
-          step->backward_begins(tape);
-        };
+    const auto step = std::make_shared<ClosedStep>(session_, number_, log_, std::move(placed_),
+                                                   sequence, std::move(kept));
+    if (planned && mode_.is_timed) step->time(open_for_.seconds());
+    tape_->backward().begins = [step](tape::Tape& tape) { step->backward_begins(tape); };
   }
   if (session_) tell_session(sequence, planned);
   note_modes();
@@ -192,6 +201,12 @@ void Step::close(bool has_returned) {
   } else if (is_done) {
     session_->settle(sequence, std::move(kept), "nothing in it is saved for backward");
   }
+}
+
+void Step::close_unrecorded() {
+  current_step = nullptr;
+  const auto growth = profile::cpu_counter().current_bytes - start_bytes_;
+  session_->closed_unrecorded(number_, mode_, open_for_.seconds(), growth);
 }
 
 void Step::note_modes() {
@@ -204,6 +219,7 @@ void Step::tell_session(const Sequence& sequence, bool planned) {
                    {.profiled = log_ != nullptr,
                     .followed_plan = planned,
                     .reason = log_ ? why : "",
+                    .on_trial = planned && mode_.is_timed,
                     .num_ops = static_cast<std::int64_t>(tape_->ops().size()),
                     .num_unrecorded_calls = tape_->counts().unrecorded_calls},
                    sequence);

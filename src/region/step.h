@@ -11,6 +11,7 @@
 #include "region/session.h"
 #include "tape/aten/capture.h"
 #include "tape/aten/range.h"
+#include "tape/aten/stopwatch.h"
 
 namespace gradrecomp::inline GRADRECOMP_NAMESPACE {
 
@@ -40,12 +41,14 @@ class Step {
  private:
   tape::RecordingPlan left_plan(std::size_t call, std::uint64_t hash);
   [[nodiscard]] tape::RecordingPlan as_far_as_possible(tape::RecordingPlan plan) const;
+  void record(const tape::RecordingPlan& plan);
   void begin_profile();
   void name_plan(const tape::RecordingPlan& plan);
   void place_blocks();
   void close_window();
   void note_modes();
   void tell_session(const Sequence& sequence, bool planned);
+  void close_unrecorded();
 
   void give_up();
 
@@ -54,11 +57,14 @@ class Step {
   std::shared_ptr<Session> session_;
   std::int64_t number_ = 0;                  // the session's, of this step
   bool is_captured_ = tape::is_capturing();  // into a graph, to be run later
+  Session::StepMode mode_;
+  tape::Stopwatch open_for_;
+  std::int64_t start_bytes_ = 0;  ///< that tensors of the host held, if it is not recorded
   std::shared_ptr<tape::Tape> tape_;
   std::shared_ptr<profile::StepLog> log_;
   std::unique_ptr<arena::PlacedStep> placed_;  ///< null unless it follows a plan
-  std::unique_ptr<tape::Recorder> recorder_;
-  std::optional<std::string> stage_;  // that has begun
+  std::unique_ptr<tape::Recorder> recorder_;   ///< null if it is not recorded
+  std::optional<std::string> stage_;           // that has begun
   std::optional<tape::Range> stage_range_;
 };
 

@@ -62,6 +62,8 @@ struct BackwardPasses {
   int last = -1;                      ///< the number of the one that asked last
   bool went_early = false;            ///< one asked while the region ran
   std::int32_t num_sweeps = 0;
+  bool is_timed = false;             ///< set before the first
+  double hook_seconds = 0;           ///< if it is timed: of what autograd asks, replays included
   std::vector<at::Tensor> unpacked;  ///< that they may still use
 };
 

@@ -53,6 +53,10 @@ ROOMS = {
                    "replay", "interception"},
         "replay": {"tape", "aten", "dispatch", "substitutes"},
     },
+    "region": {
+        "sequences": set(),
+        "region": {"sequences"},
+    },
     "program": {
         "input": set(),
         "workload": {"input"},

@@ -6,6 +6,7 @@
 #include <memory>
 #include <optional>
 #include <string>
+#include <utility>
 #include <vector>
 
 #include "commands/arguments.h"
@@ -35,6 +36,11 @@ std::int64_t live_bytes(const TrainOptions& options) {
   return memory_counter(open_device(options.workload.device)).current_bytes;
 }
 
+/// Whether its peak is the one that the plan of the region predicts.
+bool is_as_planned(const StepReport& step) {
+  return !step.profiled && (step.followed_plan || !step.on_trial);
+}
+
 /// A model in training, with its own optimizer and, unless it is plain, a region.
 struct Trainee {
   Trainee(const TrainOptions& options, bool planned)
@@ -58,20 +64,26 @@ struct Trainee {
   }
 
   float train_on_batch() {
+    const auto predicted = region && region->has_plan() ? region->plan().predicted_peak_bytes : 0;
     const auto step = run_training_step(workload, region ? &*region : nullptr);
     seconds.push_back(step.seconds);
-    if (!region || !region->last_step().profiled) {
-      peak_bytes = std::max(peak_bytes, step.measured_peak_bytes);
-    }
+    if (!region || is_as_planned(region->last_step())) count(step, predicted);
     if (workload.gradient_scale().unscale(workload.parameters())) optimizer.step();
     return step.loss.item<float>();
+  }
+
+  /// Once its first steps have been timed, a region may go by another plan.
+  void count(const TrainingStep& step, std::int64_t predicted) {
+    if (std::exchange(predicted_peak_bytes, predicted) != predicted) peak_bytes = 0;
+    peak_bytes = std::max(peak_bytes, step.measured_peak_bytes);
   }
 
   std::int64_t state_bytes;  // weights, gradients, buffers and a batch
   Workload workload;
   torch::optim::SGD optimizer;
   std::optional<Region> region = {};
-  std::int64_t peak_bytes = 0;                           // of all steps but the profiled one
+  std::int64_t predicted_peak_bytes = 0;                 // of the plan followed last
+  std::int64_t peak_bytes = 0;                           // of all steps as it predicts them
   std::optional<std::int64_t> resident_peak_bytes = {};  // above what was held before the step
   std::vector<double> seconds = {};
 };
@@ -92,7 +104,7 @@ bool train_both(Trainee& plain, Trainee& planned, std::int64_t index, bool measu
 }
 
 void print_summary(const Trainee& plain, const Trainee& planned, bool same_state) {
-  const auto predicted = planned.region->plan().predicted_peak_bytes;
+  const auto predicted = planned.predicted_peak_bytes;
   fmt::print("\nfinal parameters and buffers: {}\n", same_state ? "bitwise equal" : "DIFFERENT");
   fmt::print("activation peak: plain {}, planned {} ({} of plain), predicted {}\n",
              mebibytes(plain.peak_bytes), mebibytes(planned.peak_bytes),

@@ -45,6 +45,13 @@ void ArmRunner::warm_up(Region* region) {
   for (std::int64_t i = 1; i < num_warm_up_steps(workload_.device()); ++i) stepper_.step(region);
 }
 
+/// Until its plan stays, or does not come to that.
+void ArmRunner::end_trial(Region& region, ArmResult& result) {
+  constexpr int kMostSteps = 20;
+  show_progress(fmt::format("arm {}: timing its plan", result.arm));
+  for (int i = 0; i < kMostSteps && region.last_step().on_trial; ++i) arm_step(region, result);
+}
+
 TrainingStep ArmRunner::counted_step(Region* region, ArmResult& result) {
   auto step = stepper_.step(region);
   result.bitwise_equal &= stepper_.equals_reference(step);
@@ -62,7 +69,7 @@ TrainingStep ArmRunner::plain_step() {
 TrainingStep ArmRunner::arm_step(Region& region, ArmResult& result) {
   auto step = counted_step(&region, result);
   result.last_step = region.last_step();
-  if (result.last_step.profiled) return step;
+  if (result.last_step.profiled || result.last_step.on_trial) return step;
   result.followed_plan &= result.last_step.followed_plan;
   count_memory(step, result);
   return step;
@@ -76,6 +83,7 @@ ArmResult ArmRunner::run(const Arm& arm) {
   arm_step(region, result);
   arm_step(region, result);
   warm_up(&region);
+  end_trial(region, result);
   measure_resident(&region, result);
   measure(region, result);
   result.plan = region.plan();

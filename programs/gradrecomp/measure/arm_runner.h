@@ -28,7 +28,7 @@ struct ArmResult {
   Spread time_ratio;                   ///< step / plain step, paired
   Spread plain_ratio;                  ///< plain step / plain step of the same rounds
   bool bitwise_equal = true;           ///< loss, gradients and buffers to plain's, in every step
-  bool followed_plan = true;           ///< in every step but the profiled ones
+  bool followed_plan = true;           ///< in every step since its plan stays
   std::int64_t num_steps = 0;          ///< that bitwise_equal speaks of
   StepReport last_step;
   std::string brief_report;
@@ -52,6 +52,7 @@ class ArmRunner {
 
  private:
   void warm_up(Region* region);
+  void end_trial(Region& region, ArmResult& result);
   TrainingStep plain_step();
   TrainingStep arm_step(Region& region, ArmResult& result);
   TrainingStep counted_step(Region* region, ArmResult& result);

@@ -73,7 +73,12 @@ std::string warnings(const std::vector<ArmResult>& results) {
     text += "Plain itself differs: its steps are not the same bit for bit, so no arm can be.\n";
   }
   for (const ArmResult& result : results) {
-    if (!result.followed_plan) text += fmt::format("Arm {} left its plan.\n", result.arm);
+    if (!result.last_step.reason.empty()) {
+      text += fmt::format("Arm {}: the last step followed no plan: {}.\n", result.arm,
+                          result.last_step.reason);
+    } else if (!result.followed_plan) {
+      text += fmt::format("Arm {} left its plan.\n", result.arm);
+    }
     if (!result.plan.feasible) {
       text += fmt::format("Arm {}: no plan meets the bound; this is the nearest.\n", result.arm);
     }

@@ -6,6 +6,9 @@
 #include <torch/csrc/autograd/graph_task.h>
 #include <torch/csrc/autograd/variable.h>
 
+#include <optional>
+
+#include "tape/aten/stopwatch.h"
 #include "tape/dispatch/plain_memory.h"
 #include "tape/record/recorder.h"
 #include "tape/replay/replayer.h"
@@ -24,10 +27,32 @@ at::Tensor leaf_of(const at::Tensor& tensor) {
   return tensor.is_alias_of(accumulator->variable) ? accumulator->variable : tensor;
 }
 
+/// Times a hook, in a step that is timed.
+class HookTimer {
+ public:
+  explicit HookTimer(Tape& tape) : tape_(tape) {
+    if (tape.backward().is_timed) stopwatch_.emplace();
+  }
+  ~HookTimer() {
+    if (!stopwatch_) return;
+    const double seconds = stopwatch_->seconds();
+    const auto lock = tape_.lock();
+    tape_.backward().hook_seconds += seconds;
+  }
+  HookTimer(const HookTimer&) = delete;
+  HookTimer& operator=(const HookTimer&) = delete;
+
+ private:
+  Tape& tape_;
+  std::optional<Stopwatch> stopwatch_;
+};
+
 }  // namespace
 
 Handle::~Handle() {
-  if (tape_) Replayer(*tape_).release_handle(value_);
+  if (!tape_) return;
+  const HookTimer timer(*tape_);
+  Replayer(*tape_).release_handle(value_);
 }
 
 void Handle::call_pack_hook(const at::Tensor& tensor) {
@@ -53,6 +78,7 @@ void Handle::call_pack_hook(const at::Tensor& tensor) {
 at::Tensor Handle::call_unpack_hook() {
   check_version();
   if (!tape_) return held_;
+  const HookTimer timer(*tape_);
   Recorder* recorder = Recorder::installed();
   if (recorder != nullptr && recorder->tape() == tape_) recorder->check_mode();
   Replayer replayer(*tape_);

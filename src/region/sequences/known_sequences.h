@@ -5,7 +5,7 @@
 #include <memory>
 #include <vector>
 
-#include "region/known_sequence.h"
+#include "region/sequences/known_sequence.h"
 
 namespace gradrecomp::inline GRADRECOMP_NAMESPACE {
 

@@ -1,4 +1,4 @@
-#include "region/profile_schedule.h"
+#include "region/sequences/profile_schedule.h"
 
 #include <algorithm>
 #include <bit>

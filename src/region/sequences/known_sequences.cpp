@@ -1,4 +1,4 @@
-#include "region/known_sequences.h"
+#include "region/sequences/known_sequences.h"
 
 #include <algorithm>
 #include <utility>

@@ -1,4 +1,4 @@
-#include "region/sequence_order.h"
+#include "region/sequences/sequence_order.h"
 
 #include <algorithm>
 

@@ -1,0 +1,74 @@
+#include "region/sequences/plan_trial.h"
+
+#include <algorithm>
+#include <cstddef>
+#include <utility>
+
+namespace gradrecomp::inline GRADRECOMP_NAMESPACE {
+namespace {
+
+constexpr std::size_t kFewPairs = 2;
+constexpr double kSeveralTimes = 2;
+
+double median(std::vector<double> samples) {
+  if (samples.empty()) return 0;
+  std::ranges::sort(samples);
+  const std::size_t middle = samples.size() / 2;
+  const bool is_odd = samples.size() % 2 == 1;
+  return is_odd ? samples[middle] : (samples[middle - 1] + samples[middle]) / 2;
+}
+
+template <typename Seconds>
+double median_of(const std::vector<RecordedTimes>& steps, Seconds seconds) {
+  std::vector<double> samples;
+  for (const RecordedTimes& times : steps) samples.push_back(seconds(times));
+  return median(std::move(samples));
+}
+
+}  // namespace
+
+bool PlanTrial::begin_step() {
+  ++num_begun_;
+  if (num_begun_ > kMostSteps) is_over_ = true;
+  const bool is_even = (num_begun_ - kNumFirst) % 2 == 0;
+  return is_over_ || !compares_ || num_begun_ <= kNumFirst || is_even;
+}
+
+void PlanTrial::add(const RecordedTimes& times) { recorded_.push_back(times); }
+
+void PlanTrial::add_unrecorded(double forward_seconds) {
+  unrecorded_seconds_.push_back(forward_seconds);
+}
+
+std::optional<MeasuredCosts> PlanTrial::conclude(double max_overhead) {
+  if (is_over_ || recorded_.size() < kNumFirst) return std::nullopt;
+  // A recorded step comes last, whose backward pass may come after the next step has begun.
+  const std::size_t num_pairs = std::min(unrecorded_seconds_.size(), recorded_.size() - kNumFirst);
+  if (compares_ && num_pairs < kFewPairs) return std::nullopt;
+  const MeasuredCosts found = costs();
+  const bool is_clear = found.recording_overhead() > kSeveralTimes * max_overhead;
+  if (compares_ && num_pairs < kMostPairs && !is_clear) return std::nullopt;
+  is_over_ = true;
+  return found.step_seconds > 0 ? std::optional(found) : std::nullopt;
+}
+
+MeasuredCosts PlanTrial::costs() const {
+  const double forward =
+      median_of(recorded_, [](const RecordedTimes& times) { return times.forward_seconds; });
+  const double backward = median_of(recorded_, [](const RecordedTimes& times) {
+    return times.backward_seconds - times.hook_seconds;
+  });
+  const double hooks = median_of(recorded_, [](const RecordedTimes& times) {
+    return times.hook_seconds - times.replay_seconds;
+  });
+  const double plain_forward = compares_ ? std::min(forward, median(unrecorded_seconds_)) : forward;
+  return {.step_seconds = plain_forward + backward,
+          .recording_seconds = forward - plain_forward + hooks,
+          .replay_seconds =
+              median_of(recorded_, [](const RecordedTimes& times) { return times.replay_seconds; }),
+          .num_replayed_ops = median_of(recorded_, [](const RecordedTimes& times) {
+            return static_cast<double>(times.num_replayed_ops);
+          })};
+}
+
+}  // namespace gradrecomp::inline GRADRECOMP_NAMESPACE

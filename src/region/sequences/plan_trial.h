@@ -1,0 +1,63 @@
+#pragma once
+
+#include <cstdint>
+#include <optional>
+#include <vector>
+
+#include "gradrecomp/version.h"
+
+namespace gradrecomp::inline GRADRECOMP_NAMESPACE {
+
+/// Seconds of a step that was recorded and went backward once.
+struct RecordedTimes {
+  double forward_seconds = 0;   ///< while its region was open
+  double backward_seconds = 0;  ///< from the first demand to the end of the pass
+  double hook_seconds = 0;      ///< of these, spent on what autograd asks of the tape
+  double replay_seconds = 0;    ///< of these again, in replays
+  std::int64_t num_replayed_ops = 0;
+};
+
+/// What a followed plan costs by the clock.
+struct MeasuredCosts {
+  double step_seconds = 0;       ///< of the plain step, forward and backward
+  double recording_seconds = 0;  ///< beyond it and beyond replays; 0 where that was not measured
+  double replay_seconds = 0;
+  double num_replayed_ops = 0;
+
+  [[nodiscard]] double recording_overhead() const { return recording_seconds / step_seconds; }
+  [[nodiscard]] double replay_overhead() const { return replay_seconds / step_seconds; }
+};
+
+/// Times the first steps that follow a plan, and says what it costs.
+///
+/// The first few are recorded. What recording costs is seen only beside steps that are not: where
+/// it may matter, and a step may go without, these come in turn with recorded ones after that.
+class PlanTrial {
+ public:
+  static constexpr int kNumFirst = 3;  ///< recorded steps
+  static constexpr int kMostPairs = 3;
+  static constexpr int kMostSteps = 16;  ///< some may be of no use
+
+  /// `compares`: with steps that are not recorded.
+  explicit PlanTrial(bool compares) : compares_(compares) {}
+
+  /// Notes that a step begins. Whether it is to be recorded.
+  bool begin_step();
+  [[nodiscard]] bool is_over() const { return is_over_; }
+  void add(const RecordedTimes& times);
+  void add_unrecorded(double forward_seconds);
+  /// What it found, once: when it has seen enough. A plan that costs several times `max_overhead`
+  /// is seen through early.
+  std::optional<MeasuredCosts> conclude(double max_overhead);
+
+ private:
+  [[nodiscard]] MeasuredCosts costs() const;
+
+  bool compares_;
+  bool is_over_ = false;
+  int num_begun_ = 0;
+  std::vector<RecordedTimes> recorded_;
+  std::vector<double> unrecorded_seconds_;
+};
+
+}  // namespace gradrecomp::inline GRADRECOMP_NAMESPACE
