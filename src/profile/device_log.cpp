@@ -7,7 +7,7 @@
 #include <utility>
 
 #include "gradrecomp/device/allocations.h"
-#include "profile/cuda_in_use.h"
+#include "profile/cuda/cuda_in_use.h"
 #include "tape/observer.h"
 
 namespace gradrecomp::profile {

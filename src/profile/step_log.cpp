@@ -4,8 +4,8 @@
 #include <utility>
 
 #include "profile/device_log.h"
-#include "profile/equal_ops.h"
 #include "profile/flops.h"
+#include "profile/times/equal_ops.h"
 #include "tape/aten/polite_lock.h"
 #include "tape/versions.h"
 

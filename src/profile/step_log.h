@@ -13,7 +13,7 @@
 #include "gradrecomp/plan/graph.h"
 #include "profile/allocation_sink.h"
 #include "profile/step_memory.h"
-#include "profile/stream_times.h"
+#include "profile/times/stream_times.h"
 #include "tape/observer.h"
 #include "tape/tape.h"
 

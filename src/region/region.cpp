@@ -109,12 +109,12 @@ std::string Region::brief_report() const {
   const auto active = session().active();
   const StepReport last = session().report();
   std::string text = active ? active->plan->brief_report() : session().why_no_plan();
-  if (!last.reason.empty() && !last.profiled) text += "; the last step: " + last.reason;
   if (const auto recording = active ? active->recording_overhead : 0; recording >= 0.001) {
     std::ostringstream share;
     share << std::fixed << std::setprecision(1) << 100 * recording;
     text += "; recording costs " + share.str() + "% in seconds";
   }
+  if (!last.reason.empty() && !last.profiled) text += "; the last step: " + last.reason;
   if (last.num_unrecorded_calls > 0) {
     text += "; " + std::to_string(last.num_unrecorded_calls) +
             " of its calls ran unrecorded, as not all tensors were plain memory";

@@ -234,16 +234,21 @@ std::string Session::why_unrecorded(const StepMode& mode) const {
 }
 
 void Session::timed(std::int64_t number, const Sequence& sequence, const RecordedTimes& times) {
-  const std::lock_guard lock(mutex_);
-  const auto trial = trials_.find(sequence.back());
-  const Known known = sequences_.find(sequence);
-  if (trial == trials_.end() || !known || !known->plan) return;
-  trial->second.add(times);
-  const auto costs = trial->second.conclude(planner_.max_overhead());
-  if (number == reported_) report_.on_trial = !trial->second.is_over();
+  Known known;
+  std::optional<MeasuredCosts> costs;
+  {
+    const std::lock_guard lock(mutex_);
+    const auto trial = trials_.find(sequence.back());
+    known = sequences_.find(sequence);
+    if (trial == trials_.end() || !known || !known->plan) return;
+    trial->second.add(times);
+    costs = trial->second.conclude(planner_.max_overhead());
+    if (number == reported_) report_.on_trial = !trial->second.is_over();
+  }
   if (!costs) return;
   auto adjusted = std::make_shared<KnownSequence>(*known);
-  planner_.adjust(*adjusted, *costs);
+  planner_.adjust(*adjusted, *costs);  // may warn, and so wait for an interpreter
+  const std::lock_guard lock(mutex_);
   sequences_.replace(known, std::move(adjusted));
 }
 
@@ -330,6 +335,9 @@ void Session::learn(const Profiled& profiled, plan::Graph graph) {
     before = sequences_.find(profiled.sequence);
     if (adds_nothing(before, profiled, graph)) return activate(before);
     is_first = sequences_.is_empty();
+    const auto trial = trials_.find(profiled.sequence.back());
+    if (trial != trials_.end() && !trial->second.is_over())
+      trials_.erase(trial);  // of another plan
   }
   if (const std::string why = why_not_plannable(graph); !why.empty()) {
     return settle_unplannable(profiled.sequence, profiled.kept, why);

@@ -53,6 +53,11 @@ ROOMS = {
                    "replay", "interception"},
         "replay": {"tape", "aten", "dispatch", "substitutes"},
     },
+    "profile": {
+        "cuda": set(),
+        "times": {"cuda"},
+        "profile": {"times", "cuda"},
+    },
     "region": {
         "sequences": set(),
         "region": {"sequences"},

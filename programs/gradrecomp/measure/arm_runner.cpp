@@ -45,11 +45,13 @@ void ArmRunner::warm_up(Region* region) {
   for (std::int64_t i = 1; i < num_warm_up_steps(workload_.device()); ++i) stepper_.step(region);
 }
 
-/// Until its plan stays, or does not come to that.
+/// Until its plan stays, or does not come to that. The step that decides may have followed another.
 void ArmRunner::end_trial(Region& region, ArmResult& result) {
   constexpr int kMostSteps = 20;
   show_progress(fmt::format("arm {}: timing its plan", result.arm));
-  for (int i = 0; i < kMostSteps && region.last_step().on_trial; ++i) arm_step(region, result);
+  for (int i = 0; i < kMostSteps && region.last_step().on_trial; ++i) {
+    counted_step(&region, result);
+  }
 }
 
 TrainingStep ArmRunner::counted_step(Region* region, ArmResult& result) {

@@ -5,7 +5,7 @@
 #include <vector>
 
 #include "gradrecomp/plan/graph.h"
-#include "profile/stream_clock.h"
+#include "profile/times/stream_clock.h"
 #include "tape/op.h"
 
 namespace gradrecomp::profile {

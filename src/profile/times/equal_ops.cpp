@@ -1,4 +1,4 @@
-#include "profile/equal_ops.h"
+#include "profile/times/equal_ops.h"
 
 #include <algorithm>
 #include <cstddef>

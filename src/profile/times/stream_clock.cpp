@@ -1,8 +1,8 @@
-#include "profile/stream_clock.h"
+#include "profile/times/stream_clock.h"
 
 #include <ATen/DeviceAccelerator.h>
 
-#include "profile/cuda_in_use.h"
+#include "profile/cuda/cuda_in_use.h"
 
 namespace gradrecomp::profile {
 

@@ -1,4 +1,4 @@
-#include "profile/stream_times.h"
+#include "profile/times/stream_times.h"
 
 namespace gradrecomp::profile {
 
