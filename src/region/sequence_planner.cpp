@@ -94,6 +94,13 @@ plan::Graph remeasured(plan::Graph graph, const plan::Plan& plan, const Measured
   return graph;
 }
 
+/// Nothing that recording would be worth.
+bool saves_nothing(const plan::Plan& plan) {
+  constexpr double kLittle = 0.01;
+  const auto plain = static_cast<double>(plan.predicted_plain_peak_bytes);
+  return static_cast<double>(plan.predicted_peak_bytes) >= (1 - kLittle) * plain;
+}
+
 }  // namespace
 
 void SequencePlanner::plan(KnownSequence& known, bool is_first) {
@@ -151,16 +158,17 @@ bool SequencePlanner::may_record_nothing(const KnownSequence& known) const {
 void SequencePlanner::adjust(KnownSequence& known, const MeasuredCosts& costs) {
   constexpr double kPoint = 0.01;
   known.recording_overhead = costs.recording_overhead();
-  const bool is_beyond = known.recording_overhead > max_overhead() + kPoint;
-  if ((options_.policy || is_beyond) && may_record_nothing(known)) {
-    known.records_nothing = true;
-    return plan_again(known);
-  }
+  const bool may_go_without = may_record_nothing(known);
+  known.records_nothing =
+      may_go_without && (options_.policy || known.recording_overhead > max_overhead());
+  if (known.records_nothing) return plan_again(known);
   const double measured = costs.replay_overhead() + costs.recording_overhead();
   const double promised = known.plan->predicted_overhead_seconds;
   if (options_.policy || std::abs(measured - promised) <= kPoint) return;
   known.graph = std::make_shared<const plan::Graph>(remeasured(*known.graph, *known.plan, costs));
   plan_again(known);
+  known.records_nothing = may_go_without && saves_nothing(*known.plan);
+  if (known.records_nothing) plan_again(known);
 }
 
 void SequencePlanner::plan_again(KnownSequence& known) {

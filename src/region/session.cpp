@@ -229,8 +229,8 @@ void Session::closed_unrecorded(std::int64_t number, const StepMode& mode, doubl
 std::string Session::why_unrecorded(const StepMode& mode) const {
   if (mode.is_timed) return "it was not recorded, to see what recording costs";
   if (options_.policy) return "it was not recorded, as its policy keeps all";
-  return "it was not recorded, as that alone costs more than the budget and a plan would save "
-         "little";
+  return "it was not recorded, as recording takes too much of the budget for what a plan would "
+         "save";
 }
 
 void Session::timed(std::int64_t number, const Sequence& sequence, const RecordedTimes& times) {

@@ -64,7 +64,7 @@ TEST(UnrecordedSteps, ComeWhereRecordingAloneBreaksTheBudget) {
   ops.step(&region);
   EXPECT_FALSE(was_recorded(region));
   EXPECT_FALSE(region.last_step().followed_plan);
-  EXPECT_THAT(region.last_step().reason, HasSubstr("costs more than the budget"));
+  EXPECT_THAT(region.last_step().reason, HasSubstr("too much of the budget"));
   EXPECT_EQ(region.plan().num_replayed_ops, 0);
   EXPECT_THAT(region.brief_report(), AllOf(StartsWith("keep_all"), HasSubstr("recording costs")));
 }
