@@ -130,7 +130,7 @@ PlanTrial* Session::trial_of(const KnownSequence& known) {
 
 // Steps of another sequence would hold all that they save.
 bool Session::goes_unrecorded(const KnownSequence& known, bool trial_records) const {
-  if (num_followed_in_row_ < PlanTrial::kNumFirst) return false;
+  if (!known.plan || num_followed_in_row_ < PlanTrial::kNumFirst) return false;
   return known.records_nothing ? num_unrecorded_in_row_ < kMostUnrecorded : !trial_records;
 }
 
@@ -336,8 +336,8 @@ void Session::learn(const Profiled& profiled, plan::Graph graph) {
     if (adds_nothing(before, profiled, graph)) return activate(before);
     is_first = sequences_.is_empty();
     const auto trial = trials_.find(profiled.sequence.back());
-    if (trial != trials_.end() && !trial->second.is_over())
-      trials_.erase(trial);  // of another plan
+    const bool is_of_another_plan = trial != trials_.end() && !trial->second.is_over();
+    if (is_of_another_plan) trials_.erase(trial);
   }
   if (const std::string why = why_not_plannable(graph); !why.empty()) {
     return settle_unplannable(profiled.sequence, profiled.kept, why);

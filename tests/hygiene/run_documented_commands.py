@@ -39,6 +39,7 @@ NOT_RUN = {
     f"{BUILT}tape_benchmark": "only times, which tests do not assert",
     f"{BUILT}guard_benchmark": "only times, which tests do not assert",
     f"{BUILT}idle_benchmark": "only times, which tests do not assert",
+    f"{BUILT}small_ops_benchmark": "only times, which tests do not assert",
     f"{BUILT}soak_test": "takes hours so; soak_test runs it with fewer steps",
     f"{BUILT}plan_quality": "takes minutes; plan_test asks the same of smaller graphs",
 }
