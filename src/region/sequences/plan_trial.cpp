@@ -13,9 +13,7 @@ constexpr double kSeveralTimes = 2;
 double median(std::vector<double> samples) {
   if (samples.empty()) return 0;
   std::ranges::sort(samples);
-  const std::size_t middle = samples.size() / 2;
-  const bool is_odd = samples.size() % 2 == 1;
-  return is_odd ? samples[middle] : (samples[middle - 1] + samples[middle]) / 2;
+  return (samples[(samples.size() - 1) / 2] + samples[samples.size() / 2]) / 2;
 }
 
 template <typename Seconds>
