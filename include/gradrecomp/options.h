@@ -27,8 +27,8 @@ struct Options {
   /// Largest extra cost of a step on all its devices, as a ratio to the plain step (forward +
   /// backward). If neither a budget nor a policy is given, `kDefaultOverhead`. Under
   /// CostModel::seconds, on the CPU, the first steps that follow a plan are timed. If they show
-  /// that recording alone exceeds the budget, and a plan would save at most `window_bytes`, later
-  /// steps run as plain training does; see StepReport::reason.
+  /// that recording alone exceeds the budget, or leaves a plan next to nothing to save, later steps
+  /// run as plain training does; see `unrecorded_bytes` and StepReport::reason.
   std::optional<double> max_overhead = {};
   /// Highest activation bytes of a step, on each of its devices. An unreachable bound is not an
   /// error: it gives the plan of the lowest peak found, with Plan::feasible false.
@@ -64,9 +64,12 @@ struct Options {
   Guard guard = Guard::sampled;
   std::int64_t verify_interval_steps = 100;
   /// In steps without a plan: bytes that may be saved before what the program no longer holds is
-  /// verified and dropped. Named stages end such a window too. Also the most that a plan may save
-  /// where steps go unrecorded, see `max_overhead`.
-  std::int64_t window_bytes = std::int64_t{64} << 20;
+  /// verified and dropped. If not given, as many as what stays from before takes: the first step
+  /// then needs about as little as it can. Named stages end such a window too.
+  std::optional<std::int64_t> window_bytes = {};
+  /// Steps go unrecorded, see `max_overhead`, only where they then hold fewer bytes than this
+  /// beyond the plan. 0: all steps are recorded.
+  std::int64_t unrecorded_bytes = std::int64_t{64} << 20;
   /// Op sequences whose plans a region remembers. When one more comes, the one not followed for
   /// longest is forgotten, and profiled again if it returns.
   std::int64_t max_plans = 64;

@@ -55,8 +55,9 @@ void ClosedStep::backward_begins(tape::Tape& tape) {
   if (!passes_.insert(pass).second) return;  // the pass resumes after another one
   // The pass may release the graph, and with it the tape, before it ends.
   torch::autograd::Engine::get_default_engine().queue_callback(
-      [step = shared_from_this(), held = tape.shared_from_this(), pass] {
+      [step = shared_from_this(), held = tape.shared_from_this(), pass]() mutable {
         step->backward_ends(*held, pass);
+        step->let_go_of(std::move(held));
       });
 }
 
@@ -70,9 +71,7 @@ void ClosedStep::backward_ends(tape::Tape& tape, int pass) {
   if (!tape.has_handles()) stop_placing();
   ++num_passes_;
   if (!log_) {
-    const auto times_of_it = times(tape);
-    lock.unlock();
-    if (times_of_it) session_->timed(number_, sequence_, *times_of_it);
+    times_ = times(tape);
     return;
   }
   log_->backward_ends(tape);
@@ -81,6 +80,16 @@ void ClosedStep::backward_ends(tape::Tape& tape, int pass) {
   const bool ends = !tape.has_handles() || (passes_.empty() && num_passes_ >= kMostPasses);
   if (is_first && !ends) wait_for_another_pass(tape);
   if (ends || num_passes_ <= kMostPasses) plan(tape, std::move(lock), ends);
+}
+
+// To free a tape is part of what recording costs. The graph that backward has just gone through
+// does not hold it any more, unless it is retained.
+void ClosedStep::let_go_of(std::shared_ptr<tape::Tape> tape) {
+  if (!times_) return;
+  tape::Stopwatch stopwatch;
+  tape.reset();
+  times_->release_seconds = stopwatch.seconds();
+  session_->timed(number_, sequence_, *std::exchange(times_, std::nullopt));
 }
 
 void ClosedStep::plan(tape::Tape& tape, Lock lock, bool ends) {

@@ -22,8 +22,13 @@ void validate(const Options& options) {
     TORCH_CHECK_VALUE(*options.max_peak_bytes > 0, "Options::max_peak_bytes is ",
                       *options.max_peak_bytes, ", but must be positive. Pass a number of bytes.");
   }
-  TORCH_CHECK_VALUE(options.window_bytes > 0, "Options::window_bytes is ", options.window_bytes,
-                    ", but must be positive. Pass a number of bytes.");
+  if (options.window_bytes) {
+    TORCH_CHECK_VALUE(*options.window_bytes > 0, "Options::window_bytes is ", *options.window_bytes,
+                      ", but must be positive. Pass a number of bytes, or leave it out.");
+  }
+  TORCH_CHECK_VALUE(
+      options.unrecorded_bytes >= 0, "Options::unrecorded_bytes is ", options.unrecorded_bytes,
+      ", but must not be negative. Pass a number of bytes, or 0 to record all steps.");
   TORCH_CHECK_VALUE(options.verify_interval_steps > 0, "Options::verify_interval_steps is ",
                     options.verify_interval_steps,
                     ", but must be positive. Pass a number of steps, ",

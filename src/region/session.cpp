@@ -15,8 +15,6 @@ constexpr std::int64_t kManyUnplanned = 20;
 constexpr std::size_t kMostSignatures = 4096;
 // A device may be short of memory for good.
 constexpr int kMostShortProfiles = 3;
-// Then one is recorded, to see whether its sequence is still the same.
-constexpr std::int64_t kMostUnrecorded = 31;
 // Of a step that is not recorded, over what the plain step holds, before it is taken for another.
 constexpr std::int64_t kMostGrowth = 2;
 
@@ -56,7 +54,10 @@ std::shared_ptr<KnownSequence> safe_sequence(const Sequence& sequence, tape::Ret
 }  // namespace
 
 Session::Session(Options options)
-    : options_(std::move(options)), planner_(options_), sequences_(options_.max_plans) {
+    : options_(std::move(options)),
+      planner_(options_),
+      trials_(planner_),
+      sequences_(options_.max_plans) {
   validate(options_);
 }
 
@@ -101,14 +102,13 @@ Session::StepMode Session::begin_step(bool may_profile) {
   ++num_steps_;
   if (profile && may_profile) return {};
   if (const Known next = expected()) activate(next);
+  if (!sequences_.active()) return {};
+  StepMode mode;
+  if (may_profile) mode.turn = trials_.begin_step(*sequences_.active());
+  if (may_profile && !mode.turn.is_timed) plan_if_untried();
   const Known& active = sequences_.active();
-  if (!active) return {};
-  PlanTrial* const trial = may_profile && active->plan ? trial_of(*active) : nullptr;
-  const bool trial_records = trial == nullptr || trial->begin_step();
-  StepMode mode{.is_timed = trial != nullptr && !trial->is_over(),
-                .signature = active->signature()};
-  mode.is_recorded = !may_profile || !goes_unrecorded(*active, trial_records);
-  if (mode.is_recorded) {
+  mode.signature = active->signature();
+  if (mode.turn.is_recorded) {
     mode.plan = recording_plan_of(*active);
   } else {
     mode.most_growth = kMostGrowth * active->plan->predicted_plain_peak_bytes;
@@ -116,22 +116,13 @@ Session::StepMode Session::begin_step(bool may_profile) {
   return mode;
 }
 
-/// That of its plan; null if it has none, or if it is over.
-PlanTrial* Session::trial_of(const KnownSequence& known) {
-  auto trial = trials_.find(known.signature());
-  if (trial == trials_.end()) {
-    const auto begun = planner_.trial_of(known);
-    if (!begun) return nullptr;
-    if (trials_.size() == kMostSignatures) trials_.clear();
-    trial = trials_.emplace(known.signature(), *begun).first;
-  }
-  return trial->second.is_over() ? nullptr : &trial->second;
-}
-
-// Steps of another sequence would hold all that they save.
-bool Session::goes_unrecorded(const KnownSequence& known, bool trial_records) const {
-  if (!known.plan || num_followed_in_row_ < PlanTrial::kNumFirst) return false;
-  return known.records_nothing ? num_unrecorded_in_row_ < kMostUnrecorded : !trial_records;
+// No trial goes on, but none has come to a conclusion either.
+void Session::plan_if_untried() {
+  const Known active = sequences_.active();
+  if (!active->plan || !planner_.is_hasty(*active)) return;
+  auto planned = std::make_shared<KnownSequence>(*active);
+  planner_.plan_untried(*planned);
+  sequences_.replace(active, std::move(planned));
 }
 
 void Session::at_next_step(std::function<void()> then) {
@@ -196,8 +187,7 @@ void Session::closed(std::int64_t number, StepReport step, const Sequence& seque
     return note_report(number, std::move(step));
   }
   order_.came(sequence.back());
-  num_unrecorded_in_row_ = 0;
-  num_followed_in_row_ = step.followed_plan ? num_followed_in_row_ + 1 : 0;
+  trials_.ended(step.followed_plan);
   const Known known = sequences_.find(sequence);
   if (step.followed_plan) {
     schedule_.followed();
@@ -219,15 +209,13 @@ void Session::closed_unrecorded(std::int64_t number, const StepMode& mode, doubl
                                 std::int64_t growth_bytes) {
   const std::lock_guard lock(mutex_);
   order_.came(mode.signature);
-  ++num_unrecorded_in_row_;
-  if (growth_bytes > mode.most_growth) num_followed_in_row_ = 0;
-  const auto trial = trials_.find(mode.signature);
-  if (mode.is_timed && trial != trials_.end()) trial->second.add_unrecorded(forward_seconds);
-  note_report(number, {.reason = why_unrecorded(mode), .on_trial = mode.is_timed});
+  trials_.ended_unrecorded(/*is_another=*/growth_bytes > mode.most_growth);
+  if (mode.turn.is_timed) trials_.add_unrecorded(mode.signature, forward_seconds);
+  note_report(number, {.reason = why_unrecorded(mode), .on_trial = mode.turn.is_timed});
 }
 
 std::string Session::why_unrecorded(const StepMode& mode) const {
-  if (mode.is_timed) return "it was not recorded, to see what recording costs";
+  if (mode.turn.is_timed) return "it was not recorded, to see what recording costs";
   if (options_.policy) return "it was not recorded, as its policy keeps all";
   return "it was not recorded, as recording takes too much of the budget for what a plan would "
          "save";
@@ -238,12 +226,10 @@ void Session::timed(std::int64_t number, const Sequence& sequence, const Recorde
   std::optional<MeasuredCosts> costs;
   {
     const std::lock_guard lock(mutex_);
-    const auto trial = trials_.find(sequence.back());
     known = sequences_.find(sequence);
-    if (trial == trials_.end() || !known || !known->plan) return;
-    trial->second.add(times);
-    costs = trial->second.conclude(planner_.max_overhead());
-    if (number == reported_) report_.on_trial = !trial->second.is_over();
+    if (!known || !known->plan) return;
+    costs = trials_.add(sequence.back(), times);
+    if (number == reported_) report_.on_trial = trials_.is_running(sequence.back());
   }
   if (!costs) return;
   auto adjusted = std::make_shared<KnownSequence>(*known);
@@ -335,9 +321,7 @@ void Session::learn(const Profiled& profiled, plan::Graph graph) {
     before = sequences_.find(profiled.sequence);
     if (adds_nothing(before, profiled, graph)) return activate(before);
     is_first = sequences_.is_empty();
-    const auto trial = trials_.find(profiled.sequence.back());
-    const bool is_of_another_plan = trial != trials_.end() && !trial->second.is_over();
-    if (is_of_another_plan) trials_.erase(trial);
+    trials_.begin_again(profiled.sequence.back());
   }
   if (const std::string why = why_not_plannable(graph); !why.empty()) {
     return settle_unplannable(profiled.sequence, profiled.kept, why);
@@ -352,6 +336,7 @@ void Session::learn(const Profiled& profiled, plan::Graph graph) {
   if (before) {
     known->recording_overhead = before->recording_overhead;
     known->records_nothing = before->records_nothing;
+    known->is_tried = before->is_tried;
   }
   planner_.plan(*known, is_first);
   remember(std::move(known));

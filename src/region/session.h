@@ -17,6 +17,7 @@
 #include "region/sequences/known_sequences.h"
 #include "region/sequences/profile_schedule.h"
 #include "region/sequences/sequence_order.h"
+#include "region/trials.h"
 #include "tape/record/recorder.h"
 
 namespace gradrecomp::inline GRADRECOMP_NAMESPACE {
@@ -40,10 +41,9 @@ class Session {
   /// How a step that begins is to run.
   struct StepMode {
     tape::RecordingPlan plan = {};  ///< none: it is to be profiled, or may not be and has none
-    bool is_recorded = true;        ///< false: it runs as plain training does
-    bool is_timed = false;          ///< for the trial of its plan
-    std::uint64_t signature = 0;    ///< expected of it, if it is not recorded
-    std::int64_t most_growth = 0;   ///< in bytes, expected of it, if it is not recorded
+    Trials::Turn turn = {};
+    std::uint64_t signature = 0;   ///< expected of it, if it is not recorded
+    std::int64_t most_growth = 0;  ///< in bytes, expected of it, if it is not recorded
   };
 
   static constexpr const char* kBackwardInside =
@@ -119,17 +119,17 @@ class Session {
   [[nodiscard]] tape::RecordingPlan recording_plan_of(const KnownSequence& known) const;
   void begin_report(StepReport report);
   void note_report(std::int64_t number, StepReport step);
+  void plan_if_untried();
   void activate(const Known& known);
   void remember(Known known);
   [[nodiscard]] std::string why_unrecorded(const StepMode& mode) const;
   void warn_if_never_planned(const StepReport& step);
-  PlanTrial* trial_of(const KnownSequence& known);
-  [[nodiscard]] bool goes_unrecorded(const KnownSequence& known, bool trial_records) const;
   [[nodiscard]] bool adds_nothing(const Known& before, const Profiled& profiled,
                                   const plan::Graph& graph) const;
 
   Options options_;
   SequencePlanner planner_;
+  Trials trials_;
   mutable std::recursive_mutex mutex_;  // plans that were forgotten are made again under it
   StepReport report_;
   KnownSequences sequences_;
@@ -144,9 +144,6 @@ class Session {
   std::int64_t last_step_ = 0;    // the number of the step that began last
   std::int64_t reported_ = 0;     // the one that report_ is of
   std::int64_t num_unplanned_in_row_ = 0;
-  std::int64_t num_followed_in_row_ = 0;  // steps that were not recorded beside
-  std::int64_t num_unrecorded_in_row_ = 0;
-  std::unordered_map<std::uint64_t, PlanTrial> trials_;  // by signature
   int num_short_profiles_ = 0;
   std::atomic<bool> warned_of_safe_ = false;
 };

@@ -45,7 +45,7 @@ Step::Step(std::shared_ptr<Session> session)
   }
   mode_ = session_ ? session_->begin_step(!is_captured_) : Session::StepMode{drop_everything()};
   if (session_) number_ = session_->step_number();
-  if (mode_.is_recorded) {
+  if (mode_.turn.is_recorded) {
     record(as_far_as_possible(mode_.plan));
   } else {
     start_bytes_ = profile::cpu_counter().current_bytes;
@@ -55,7 +55,7 @@ Step::Step(std::shared_ptr<Session> session)
 }
 
 void Step::record(const tape::RecordingPlan& plan) {
-  tape_->backward().is_timed = mode_.is_timed;
+  tape_->backward().is_timed = mode_.turn.is_timed;
   if (plan.retentions == nullptr && !is_captured_) begin_profile();
   name_plan(plan);
   if (session_ && plan.retentions != nullptr && !is_captured_) place_blocks();
@@ -67,8 +67,8 @@ void Step::record(const tape::RecordingPlan& plan) {
     if (session_->options().policy == plan::Policy("keep_all") || is_captured_)
       recorder_->keep_saved();
     recorder_->before_op = [this] {
-      const bool full = recorder_->window_bytes() > session_->options().window_bytes;
-      if (recorder_->in_window_mode() && full) close_window();
+      const auto& most_bytes = session_->options().window_bytes;
+      if (recorder_->in_window_mode() && recorder_->window_is_full(most_bytes)) close_window();
     };
   }
   recorder_->is_left = &is_left_;
@@ -162,17 +162,17 @@ void Step::begin_stage(std::string_view name) {
   stage_range_.emplace("GradRecomp: " + std::string(name));
 }
 
-void Step::close_window() {
+void Step::close_window(bool is_last) {
   if (log_) log_->look_for_deaths(*tape_);
   const tape::OpId first = recorder_->window_first_op();
-  const auto times = recorder_->close_window(session_->verifies() && !is_captured_);
+  const auto times = recorder_->close_window(session_->verifies() && !is_captured_, is_last);
   if (log_) log_->add_replay_times(first, times);
 }
 
 void Step::close(bool has_returned) {
   if (!recorder_) return close_unrecorded();
   stage_range_.reset();
-  if (recorder_->in_window_mode()) close_window();
+  if (recorder_->in_window_mode()) close_window(true);
   const Sequence sequence = recorder_->plan().sequence();
   const bool planned = recorder_->plan().is_followed_to_the_end();
   if (!planned) placed_ = nullptr;
@@ -191,7 +191,7 @@ void Step::close(bool has_returned) {
   if (!is_done && (log_ == nullptr || !sequence.empty())) {
     const auto step = std::make_shared<ClosedStep>(session_, number_, log_, std::move(placed_),
                                                    sequence, std::move(kept));
-    if (planned && mode_.is_timed) step->time(open_for_.seconds());
+    if (planned && mode_.turn.is_timed) step->time(open_for_.seconds());
     tape_->backward().begins = [step](tape::Tape& tape) { step->backward_begins(tape); };
   }
   if (session_) tell_session(sequence, planned);
@@ -219,7 +219,7 @@ void Step::tell_session(const Sequence& sequence, bool planned) {
                    {.profiled = log_ != nullptr,
                     .followed_plan = planned,
                     .reason = log_ ? why : "",
-                    .on_trial = planned && mode_.is_timed,
+                    .on_trial = planned && mode_.turn.is_timed,
                     .num_ops = static_cast<std::int64_t>(tape_->ops().size()),
                     .num_unrecorded_calls = tape_->counts().unrecorded_calls},
                    sequence);

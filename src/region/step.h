@@ -45,7 +45,7 @@ class Step {
   void begin_profile();
   void name_plan(const tape::RecordingPlan& plan);
   void place_blocks();
-  void close_window();
+  void close_window(bool is_last = false);
   void note_modes();
   void tell_session(const Sequence& sequence, bool planned);
   void close_unrecorded();

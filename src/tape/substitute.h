@@ -39,6 +39,9 @@ class Substitute {
   /// Whether it does followers in its pass, too.
   [[nodiscard]] virtual bool has_followers() const { return false; }
 
+  /// Whether the call also takes fewer samples, along the first dimension of its input.
+  [[nodiscard]] virtual bool takes_samples(const Op& /*op*/) const { return false; }
+
   /// Changes `tensors`, the op's reads, so that of some elements only what rounding left remains:
   /// formulas then differ by more than 16 bits hide. False where nothing cancels.
   [[nodiscard]] virtual bool cancel(const Op& /*op*/, std::vector<at::Tensor>& /*tensors*/) const {

@@ -217,7 +217,7 @@ TEST_F(Device, ForwardOnASideStreamIsReplayedThere) {
   const auto side = devices.getStreamFromGlobalPool(kHostDevice);
   const auto x = on_device(torch::randn({32})).requires_grad_();
   Region region({.policy = "drop_all"});
-  for (int step = 0; step < 2; ++step) {
+  for (int step = 0; step < 3; ++step) {
     at::Tensor y;
     {
       const c10::StreamGuard guard(side);
@@ -229,11 +229,12 @@ TEST_F(Device, ForwardOnASideStreamIsReplayedThere) {
   EXPECT_GT(region.last_step().num_replayed_ops, 0);
 }
 
-/// A step that drops everything, after the one that was profiled.
+/// A step that drops everything, after two that were profiled: there is no gradient yet in the
+/// first.
 StepReport planned_step(const std::function<at::Tensor(const at::Tensor&)>& forward) {
   const auto x = on_device(torch::randn({64})).requires_grad_();
   Region region({.policy = "drop_all"});
-  for (int step = 0; step < 2; ++step) region.run([&] { return forward(x); }).sum().backward();
+  for (int step = 0; step < 3; ++step) region.run([&] { return forward(x); }).sum().backward();
   return region.last_step();
 }
 

@@ -245,6 +245,7 @@ TEST(Robustness, R7OptionsAreValidatedWhenSet) {
   EXPECT_THAT(message({.policy = "keep_all", .plan = plan}),
               HasSubstr("Options::plan and Options::policy are both set"));
   EXPECT_THAT(message({.window_bytes = 0}), HasSubstr("window_bytes is 0"));
+  EXPECT_THAT(message({.unrecorded_bytes = -1}), HasSubstr("unrecorded_bytes is -1"));
   EXPECT_THAT(message({.verify_interval_steps = 0}), HasSubstr("verify_interval_steps is 0"));
   EXPECT_THAT(message({.max_plans = 0}), HasSubstr("max_plans is 0"));
 }

@@ -10,6 +10,7 @@ RecordedTimes times_of(double forward, double backward, double hooks, double rep
           .backward_seconds = backward,
           .hook_seconds = hooks,
           .replay_seconds = replays,
+          .release_seconds = 0.5,
           .num_replayed_ops = 4};
 }
 
@@ -23,7 +24,7 @@ TEST(PlanTrialTest, WithoutComparisonConcludesFromTheFirstSteps) {
   const auto costs = trial.conclude(0.05);
   ASSERT_TRUE(costs.has_value());
   EXPECT_EQ(costs->step_seconds, 3 + 8 - 3);
-  EXPECT_EQ(costs->recording_seconds, 1);  // in hooks, as far as it is known
+  EXPECT_EQ(costs->recording_seconds, 1.5);  // in hooks and to free, as far as it is known
   EXPECT_EQ(costs->replay_seconds, 2);
   EXPECT_EQ(costs->num_replayed_ops, 4);
   EXPECT_TRUE(trial.is_over());
@@ -41,7 +42,7 @@ int steps_until_it_concludes(double recorded, double unrecorded, double max_over
       trial.add_unrecorded(unrecorded);
     }
     if (const auto costs = trial.conclude(max_overhead)) {
-      EXPECT_EQ(costs->recording_seconds, recorded - unrecorded);
+      EXPECT_EQ(costs->recording_seconds, recorded - unrecorded + 0.5);
       EXPECT_EQ(costs->step_seconds, unrecorded + 6);
       return step;
     }
@@ -69,7 +70,7 @@ TEST(PlanTrialTest, RecordingNeverCostsLessThanNothing) {
   }
   const auto costs = trial.conclude(0.05);
   ASSERT_TRUE(costs.has_value());
-  EXPECT_EQ(costs->recording_seconds, 0);
+  EXPECT_EQ(costs->recording_seconds, 0.5);
   EXPECT_EQ(costs->step_seconds, 4 + 6);
 }
 

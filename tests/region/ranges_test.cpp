@@ -35,7 +35,8 @@ class Watch {
 };
 
 TEST(Ranges, NameStagesAndReplays) {
-  const at::Tensor x = torch::randn({4}).requires_grad_();
+  at::Tensor x = torch::randn({4}).requires_grad_();
+  x.mutable_grad() = torch::zeros_like(x);  // so that the second step has the plan of the first
   Region region({.policy = "drop_all"});
   const auto step = [&] {
     region

@@ -101,7 +101,8 @@ TEST(UnrecordedSteps, NeverComeWhereNoBudgetIsInSeconds) {
   for (const Options& options :
        {Options{.max_overhead = 0, .cost = plan::CostModel::flops},
         Options{.max_peak_bytes = 1 << 20}, Options{.policy = "drop_all"},
-        Options{.policy = "keep_all", .selection = {.drop_ops = {"aten::tanh"}}}}) {
+        Options{.policy = "keep_all", .selection = {.drop_ops = {"aten::tanh"}}},
+        Options{.policy = "keep_all", .unrecorded_bytes = 0}}) {
     Region region(options);
     for (int step = 0; step < 20; ++step) {
       ops.step(&region);
@@ -110,9 +111,9 @@ TEST(UnrecordedSteps, NeverComeWhereNoBudgetIsInSeconds) {
   }
 }
 
-TEST(UnrecordedSteps, NeverComeWhereAPlanSavesMoreThanAWindowHolds) {
+TEST(UnrecordedSteps, NeverComeWhereAPlanSavesMoreThanTheyMayHold) {
   const SmallOps ops;
-  Region region({.max_overhead = 1, .window_bytes = 1});
+  Region region({.max_overhead = 1, .unrecorded_bytes = 1});
   for (int step = 0; step < 20; ++step) {
     ops.step(&region);
     EXPECT_EQ(region.last_step().followed_plan, step > 0) << "step " << step;

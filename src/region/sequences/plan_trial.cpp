@@ -56,12 +56,12 @@ MeasuredCosts PlanTrial::costs() const {
   const double backward = median_of(recorded_, [](const RecordedTimes& times) {
     return times.backward_seconds - times.hook_seconds;
   });
-  const double hooks = median_of(recorded_, [](const RecordedTimes& times) {
-    return times.hook_seconds - times.replay_seconds;
+  const double in_backward = median_of(recorded_, [](const RecordedTimes& times) {
+    return times.hook_seconds - times.replay_seconds + times.release_seconds;
   });
   const double plain_forward = compares_ ? std::min(forward, median(unrecorded_seconds_)) : forward;
   return {.step_seconds = plain_forward + backward,
-          .recording_seconds = forward - plain_forward + hooks,
+          .recording_seconds = forward - plain_forward + in_backward,
           .replay_seconds =
               median_of(recorded_, [](const RecordedTimes& times) { return times.replay_seconds; }),
           .num_replayed_ops = median_of(recorded_, [](const RecordedTimes& times) {

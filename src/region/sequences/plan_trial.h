@@ -14,6 +14,7 @@ struct RecordedTimes {
   double backward_seconds = 0;  ///< from the first demand to the end of the pass
   double hook_seconds = 0;      ///< of these, spent on what autograd asks of the tape
   double replay_seconds = 0;    ///< of these again, in replays
+  double release_seconds = 0;   ///< after the pass, to free what was recorded
   std::int64_t num_replayed_ops = 0;
 };
 

@@ -25,6 +25,22 @@
 #include "tape/replay/verification.h"
 #include "tape/substitutes/pointwise_step.h"
 
+// Note [ Windows ]
+// ~~~~~~~~~~~~~~~~
+// A first step does not know how long it will be, and must not need what plain training needs. What
+// it drops, backward makes again from the boundary before it, a whole window at once. So a step
+// holds all its boundaries and one window: few boundaries want long windows, and short windows want
+// many boundaries.
+//
+// A window ends once that drops about as many bytes as boundaries hold from then on, that one
+// included. If a step saves n equal values, one of which crosses at a time, about sqrt(2 n)
+// boundaries stay, and the last window is as long: 2 sqrt(2 n) in all, and 2 sqrt(n) if the length
+// had been known. At half or twice as many bytes it would be 3 sqrt(n). Where much crosses, as
+// within a block, or where the first values are the largest, ending the window would drop little,
+// so it goes on to a place where less crosses.
+//
+// Backward begins with the last window. To drop that one would only have it made again at once.
+
 namespace gradrecomp::tape {
 namespace {
 
@@ -77,16 +93,31 @@ Recorder* Recorder::current() noexcept {
   return is_left ? nullptr : current_recorder;
 }
 
-std::vector<ReplayTimes> Recorder::close_window(bool verify) {
+bool Recorder::window_is_full(std::optional<std::int64_t> most_bytes) const {
+  constexpr double kShare = 0.85;  // below 1, as verification takes memory beside the window
+  const std::int64_t saved = window_.saved_bytes;
+  if (most_bytes) return saved > *most_bytes;
+  const auto pays = [&](std::int64_t crossing) {
+    const auto held = static_cast<double>(boundary_bytes_ + crossing);
+    return saved > crossing && static_cast<double>(saved - crossing) >= kShare * held;
+  };
+  return pays(0) && pays(writer_.boundary_bytes(window_.first_value));
+}
+
+std::vector<ReplayTimes> Recorder::close_window(bool verify, bool is_last) {
   const RecordingPause pause;
   std::vector<ReplayTimes> times;
-  const auto last = static_cast<OpId>(tape_->ops().size());
-  if (verify) times = tape::verify(*tape_, window_first_op_, last, takes_apart_);
-  writer_.close_window(window_first_value_, keeps_saved_);
-  window_first_op_ = last;
-  window_first_value_ = static_cast<ValueId>(tape_->values().size());
-  window_bytes_ = 0;
+  const Window next = next_window();
+  if (verify) times = tape::verify(*tape_, window_.first_op, next.first_op, takes_apart_);
+  boundary_bytes_ += writer_.boundary_bytes(window_.first_value);
+  writer_.close_window(window_.first_value, keeps_saved_ || is_last);
+  window_ = next;
   return times;
+}
+
+Recorder::Window Recorder::next_window() const {
+  return {.first_op = static_cast<OpId>(tape_->ops().size()),
+          .first_value = static_cast<ValueId>(tape_->values().size())};
 }
 
 ValueId Recorder::save(const at::Tensor& tensor) {
@@ -101,7 +132,7 @@ ValueId Recorder::save(const at::Tensor& tensor) {
   }
   if (in_window_mode() && tape_->values()[id].hold == Hold::none) {
     writer_.hold_in_window(id);
-    window_bytes_ += tape_->values()[id].bytes;
+    window_.saved_bytes += tape_->values()[id].bytes;
   }
   return id;
 }
@@ -369,8 +400,7 @@ void Recorder::foresee(const Draft& draft) {
   if (plan_.foresees(draft)) return;
   check_mode();
   const bool agrees = plan_.change();
-  window_first_op_ = static_cast<OpId>(tape_->ops().size());
-  window_first_value_ = static_cast<ValueId>(tape_->values().size());
+  window_ = next_window();
   if (!agrees) writer_.close_window(0, keeps_saved_);
 }
 

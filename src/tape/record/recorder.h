@@ -6,6 +6,7 @@
 #include <cstdint>
 #include <functional>
 #include <memory>
+#include <optional>
 #include <vector>
 
 #include "tape/lent/parameter_copies.h"
@@ -46,11 +47,14 @@ class Recorder {
   /// Without a plan, keeps what autograd saves.
   void keep_saved() { keeps_saved_ = true; }
   void begin_stage(std::int32_t stage) { stage_ = stage; }
-  [[nodiscard]] std::int64_t window_bytes() const { return window_bytes_; }
-  /// Ends the current window: verifies its ops where asked, then drops what can be dropped.
+  /// Whether the current window is to end: if it has saved more than `most_bytes` or, where that is
+  /// not given, if ending it pays. See Note [ Windows ].
+  [[nodiscard]] bool window_is_full(std::optional<std::int64_t> most_bytes) const;
+  /// Ends the current window: verifies its ops where asked, then drops what can be dropped, unless
+  /// it is the last one.
   /// Returns the times of the window's ops, none if not verified.
-  std::vector<ReplayTimes> close_window(bool verify);
-  [[nodiscard]] OpId window_first_op() const { return window_first_op_; }
+  std::vector<ReplayTimes> close_window(bool verify, bool is_last);
+  [[nodiscard]] OpId window_first_op() const { return window_.first_op; }
 
   /// Called by the dispatcher for every operator of the region.
   void record(const c10::OperatorHandle& op, c10::DispatchKeySet keys, torch::jit::Stack* stack);
@@ -68,6 +72,14 @@ class Recorder {
   const std::atomic<bool>* is_left = nullptr;
 
  private:
+  /// What has been recorded since the last boundary.
+  struct Window {
+    OpId first_op = 0;
+    ValueId first_value = 0;
+    std::int64_t saved_bytes = 0;
+  };
+
+  [[nodiscard]] Window next_window() const;
   static bool is_recordable(const torch::jit::Stack& stack, std::size_t num_arguments);
   void pass_on(const OpTraits& traits, c10::DispatchKeySet keys, torch::jit::Stack* stack);
   void take_in_results(const OpTraits& traits, c10::DispatchKeySet keys,
@@ -106,9 +118,8 @@ class Recorder {
   bool keeps_saved_ = false;
   bool copies_ = false;  // an argument of a call that it is about to record
   std::int32_t stage_ = 0;
-  OpId window_first_op_ = 0;
-  ValueId window_first_value_ = 0;
-  std::int64_t window_bytes_ = 0;
+  Window window_;
+  std::int64_t boundary_bytes_ = 0;  ///< that the ends of earlier windows have left behind
   Recorder* outer_ = nullptr;
   c10::impl::IncludeDispatchKeyGuard included_;
 };

@@ -245,10 +245,23 @@ void TapeWriter::hold_in_window(ValueId id) {
   if (auto storage = tape_.live_storage(id)) tape_.hold(id, Hold::window, std::move(storage));
 }
 
+bool TapeWriter::is_in_window(ValueId id) const {
+  const Value& value = values()[id];
+  return value.overwritten_by < 0 && value.hold != Hold::source;
+}
+
+std::int64_t TapeWriter::boundary_bytes(ValueId first) const {
+  std::int64_t bytes = 0;
+  for (ValueId id = first; id < static_cast<ValueId>(values().size()); ++id) {
+    if (is_in_window(id) && !tape_.abandoned(id)) bytes += values()[id].bytes;
+  }
+  return bytes;
+}
+
 void TapeWriter::close_window(ValueId first, bool keeps_saved) {
   for (ValueId id = first; id < static_cast<ValueId>(values().size()); ++id) {
+    if (!is_in_window(id)) continue;
     const Value& value = values()[id];
-    if (value.overwritten_by >= 0 || value.hold == Hold::source) continue;
     if (!tape_.abandoned(id) || (keeps_saved && value.hold == Hold::window)) {
       keep(id);
     } else if (value.hold == Hold::window) {

@@ -64,6 +64,8 @@ class TapeWriter {
   /// Lets go of the device's memory of what leaves after ops up to `op`.
   void leave_after(OpId op);
   void hold_in_window(ValueId value);
+  /// The bytes of values from `first` on that become a boundary if the window ends now.
+  [[nodiscard]] std::int64_t boundary_bytes(ValueId first) const;
   /// Ends a window: what the program still holds becomes a boundary, the rest is dropped, unless
   /// autograd has saved it and `keeps_saved`.
   void close_window(ValueId first, bool keeps_saved);
@@ -74,6 +76,7 @@ class TapeWriter {
   void take_counter(ValueId id, const at::Tensor& tensor);
   /// Whether its version counter has grown since the last look, beyond what was expected.
   bool has_new_version(ValueId id, bool bumped);
+  [[nodiscard]] bool is_in_window(ValueId value) const;
   void keep(ValueId value);
 
   Tape& tape_;

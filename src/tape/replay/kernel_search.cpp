@@ -15,6 +15,12 @@
 #include "tape/substitutes/pointwise_pass.h"
 
 namespace gradrecomp::tape {
+namespace {
+
+/// Of 16 bits, in which it takes many to see a difference.
+constexpr std::int64_t kMostNarrowElements = 1 << 18;
+
+}  // namespace
 
 void KernelSearch::note_made(ValueId id, const c10::Storage& made) {
   last_made_ = made;
@@ -23,9 +29,9 @@ void KernelSearch::note_made(ValueId id, const c10::Storage& made) {
 
 /// Looks for kernels. What LibTorch can replay stays so if they fail, as they may on a card that
 /// they were not compiled for.
-void KernelSearch::try_kernels(OpId id, OpId last, const Stack& stack, double& seconds) {
+void KernelSearch::try_kernels(OpId id, OpId last, double& seconds) {
   try {
-    find_kernels(id, last, stack, seconds);
+    find_kernels(id, last, seconds);
   } catch (const c10::OutOfMemoryError&) {
     forget_kernels(id);  // in this step, as in verify_op()
     tape_.findings().verification_was_short = true;
@@ -44,18 +50,18 @@ void KernelSearch::forget_kernels(OpId id) {
   trial_ = {};
 }
 
-void KernelSearch::find_kernels(OpId id, OpId last, const Stack& stack, double& seconds) {
+void KernelSearch::find_kernels(OpId id, OpId last, double& seconds) {
   const Op& op = tape_.ops()[id];
   if (op.substitute == nullptr) {
     find_step(id, seconds);
   } else if (op.has_open_formula()) {
-    find_formula(id, stack.front().toTensor().storage(), seconds);
+    find_formula(id, seconds);
   }
   if (trial_.first < 0) begin_trial(id, last, seconds);
 }
 
 /// Looks for a formula that has the bits of the call. Notes it with the op, and its seconds.
-void KernelSearch::find_formula(OpId id, const c10::Storage& by_call, double& seconds) {
+void KernelSearch::find_formula(OpId id, double& seconds) {
   Op& op = tape_.ops()[id];
   if (op.dispatch_state->mode().flushes_denormals) return;
   const int count = op.substitute->num_formulas();
@@ -63,9 +69,11 @@ void KernelSearch::find_formula(OpId id, const c10::Storage& by_call, double& se
   for (int i = 0; i < count; ++i) {
     const int formula = (likely + i) % count;
     Stopwatch stopwatch(op.stream);
-    const at::Tensor made = kernels_.substitute(id, formula, {});
+    at::Tensor made = kernels_.substitute(id, formula, {});
     const double taken = stopwatch.seconds();
-    if (!same_bits(by_call, made.storage()) || !fits_patterns(op, formula)) continue;
+    const bool is_equal = same_bits(last_made_, made.storage());
+    made.reset();  // before patterns take memory
+    if (!is_equal || !fits_patterns(op, formula)) continue;
     likely = formula;
     op.method.formula = static_cast<std::int8_t>(formula);
     seconds = taken;
@@ -99,14 +107,13 @@ int KernelSearch::num_patterns(const Op& op) const {
 /// One element for each parameter cancels.
 int KernelSearch::num_narrow_patterns(const Op& op) const {
   constexpr std::int64_t kMost = 256;
-  constexpr std::int64_t kMostElements = 1 << 18;
   std::int64_t num_parameters = kPatternSize;
   for (const Read& read : op.reads) {
     if (read.argument <= 0) continue;
     num_parameters = std::min(num_parameters, c10::multiply_integers(read.geometry->sizes()));
   }
   const std::int64_t num_elements = tape_.values()[op.results.front().value].bytes / 2;
-  const std::int64_t most = std::clamp<std::int64_t>(kMostElements / num_elements, 1, kMost);
+  const std::int64_t most = std::clamp<std::int64_t>(kMostNarrowElements / num_elements, 1, kMost);
   return static_cast<int>(
       std::clamp<std::int64_t>(kPatternSize / std::max<std::int64_t>(num_parameters, 1), 1, most));
 }
@@ -116,9 +123,24 @@ std::vector<at::Tensor> KernelSearch::patterns_for(Op& op, int phase) {
   const Stack stack = inputs_.arguments(op);
   std::vector<at::Tensor> tensors;
   for (const Read& read : op.reads) {
-    if (read.argument >= 0) tensors.push_back(pattern_like(stack[read.argument].toTensor(), phase));
+    if (read.argument < 0) continue;
+    const at::Tensor& tensor = stack[read.argument].toTensor();
+    const bool is_input = read.argument == 0;
+    tensors.push_back(pattern_like(is_input ? sample_of(op, tensor) : tensor, phase));
   }
   return tensors;
+}
+
+// A call on the CPU rounds one sample as it rounds all. On devices a library may choose how by how
+// many there are.
+at::Tensor KernelSearch::sample_of(const Op& op, const at::Tensor& input) {
+  const bool is_narrow = input.itemsize() < 4;
+  const std::int64_t enough = is_narrow ? kMostNarrowElements : 16 * kPatternSize;
+  if (!input.is_cpu() || input.numel() <= enough || !op.substitute->takes_samples(op)) {
+    return input;
+  }
+  const std::int64_t size = input.numel() / input.size(0);
+  return input.narrow(0, 0, (enough + size - 1) / size);
 }
 
 /// Whether call and formula make the same of `tensors`, to which the call adds what else the

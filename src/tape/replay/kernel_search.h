@@ -17,9 +17,9 @@ class KernelSearch : protected Sweep {
  protected:
   explicit KernelSearch(Tape& tape) : Sweep(tape) {}
 
-  /// Looks for kernels for an op that has just run and returned `stack`, among the ops up to
-  /// `last`. Where one replays it, `seconds` becomes what that takes.
-  void try_kernels(OpId id, OpId last, const Stack& stack, double& seconds);
+  /// Looks for kernels for an op that has just run, among the ops up to `last`. Where one replays
+  /// it, `seconds` becomes what that takes.
+  void try_kernels(OpId id, OpId last, double& seconds);
   /// Notes what an op has just made.
   void note_made(ValueId id, const c10::Storage& made);
   /// Call it when `id` has run.
@@ -39,12 +39,13 @@ class KernelSearch : protected Sweep {
   };
 
   void forget_kernels(OpId id);
-  void find_kernels(OpId id, OpId last, const Stack& stack, double& seconds);
-  void find_formula(OpId id, const c10::Storage& by_call, double& seconds);
+  void find_kernels(OpId id, OpId last, double& seconds);
+  void find_formula(OpId id, double& seconds);
   bool fits_patterns(Op& op, int formula);
   [[nodiscard]] int num_patterns(const Op& op) const;
   [[nodiscard]] int num_narrow_patterns(const Op& op) const;
   std::vector<at::Tensor> patterns_for(Op& op, int phase);
+  static at::Tensor sample_of(const Op& op, const at::Tensor& input);
   bool fits(Op& op, int formula, std::vector<at::Tensor>& tensors);
   void find_step(OpId id, double& seconds);
   void verify_step(OpId id);

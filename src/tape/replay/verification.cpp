@@ -113,7 +113,8 @@ ReplayTimes Verification::verify_op(OpId id, OpId last) {
       Stack stack;
       seconds = replay(id, stack);
       settle(op, stack);
-      if (finds_kernels_) try_kernels(id, last, stack, seconds);
+      stack.clear();  // it may be large, and so may what kernels make
+      if (finds_kernels_) try_kernels(id, last, seconds);
     } catch (const c10::OutOfMemoryError&) {
       give_up(op);  // in this step: another may have the memory
       tape_.findings().verification_was_short = true;
@@ -168,7 +169,8 @@ void Verification::look_at(const Op& op, ValueId id, const c10::Storage& again,
   const Value& value = tape_.values()[id];
   const auto original = tape_.live_storage(id);
   if (!original || value.uninitialized || value.must_keep) return;
-  if (same_bits(original, again) || same_bits_shown(original, shown)) return;
+  if (same_bits(original, again)) return note_made(id, original);  // one of them is enough
+  if (same_bits_shown(original, shown)) return;
   tape_.make_source(id);
   if (is_scratch(op, value)) return;
   constexpr int kDepth = 4;

@@ -122,6 +122,12 @@ bool LayerNormSubstitute::takes(const at::Tensor& result, const at::Tensor& mean
          result.numel() % mean.numel() == 0;
 }
 
+bool LayerNormSubstitute::takes_samples(const Op& op) const {
+  constexpr std::size_t kNormalizedShape = 1;  // native_layer_norm's argument
+  return op.reads.front().geometry->sizes().size() >
+         op.arguments[kNormalizedShape].toIntList().size();
+}
+
 at::Tensor LayerNormSubstitute::run(const Op& op, const std::vector<at::Tensor>& tensors,
                                     int formula, const Followers& /*followers*/) const {
   const Operands from = operands(op, tensors);

@@ -39,6 +39,7 @@ class BatchNormSubstitute final : public NormSubstitute {
   using NormSubstitute::NormSubstitute;
   [[nodiscard]] bool takes(const at::Tensor& result, const at::Tensor& mean) const override;
   [[nodiscard]] bool has_followers() const override { return true; }
+  [[nodiscard]] bool takes_samples(const Op& /*op*/) const override { return true; }
   [[nodiscard]] at::Tensor run(const Op& op, const std::vector<at::Tensor>& tensors, int formula,
                                const Followers& followers) const override;
 
@@ -51,6 +52,8 @@ class LayerNormSubstitute final : public NormSubstitute {
  public:
   using NormSubstitute::NormSubstitute;
   [[nodiscard]] bool takes(const at::Tensor& result, const at::Tensor& mean) const override;
+  /// Unless all of the input is one row.
+  [[nodiscard]] bool takes_samples(const Op& op) const override;
   [[nodiscard]] at::Tensor run(const Op& op, const std::vector<at::Tensor>& tensors, int formula,
                                const Followers& followers) const override;
 

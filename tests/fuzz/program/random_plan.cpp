@@ -1,5 +1,6 @@
 #include "fuzz/program/random_plan.h"
 
+#include <optional>
 #include <vector>
 
 namespace gradrecomp::fuzzing {
@@ -45,7 +46,8 @@ void draw_offloads(Dice& dice, const plan::Graph& graph, plan::Plan& plan) {
 
 Options random_options(Dice& dice, std::int64_t plain_peak_bytes) {
   Options options;
-  options.window_bytes = dice.of(std::vector<std::int64_t>{1, 64, 1024, 16384, 64 << 20});
+  options.window_bytes =
+      dice.of(std::vector<std::optional<std::int64_t>>{1, 64, 1024, 16384, std::nullopt});
   options.substitutes = dice.chance(0.75);
   if (dice.chance(0.88)) {
     options.policy = dice.of(policies());

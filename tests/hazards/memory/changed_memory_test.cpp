@@ -99,7 +99,7 @@ TEST(LentMemory, H1ThatReplaysOutliveIsReportedAsCopied) {
   const auto x = torch::from_blob(numbers.data(), {8, 8});
   const auto weight = small_weight();
   Region region({.policy = "drop_all"});
-  for (int step = 0; step < 2; ++step) {
+  for (int step = 0; step < 3; ++step) {
     at::Tensor one;
     const auto another = region.run([&] {
       one = x * weight;

@@ -53,10 +53,15 @@ TEST(Versions, H17OfEveryCounterThatMemoryHasAreWatched) {
   auto weight = torch::randn({8, 8}).requires_grad_();
   const auto x = torch::randn({8, 8});
   Region region({.policy = "drop_all", .guard = Guard::off});
-  const auto y = region.run([&] {
-    static_cast<void>(weight.data().abs().max().item<float>());
-    return x.mm(weight).exp().sin().sum();
-  });
+  weight.mutable_grad() = torch::zeros_like(weight);
+  const auto step = [&] {
+    return region.run([&] {
+      static_cast<void>(weight.data().abs().max().item<float>());
+      return x.mm(weight).exp().sin().sum();
+    });
+  };
+  step().backward();
+  const auto y = step();
   {
     const torch::NoGradGuard no_grad;
     weight.add_(1);

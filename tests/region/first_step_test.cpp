@@ -1,0 +1,121 @@
+// Conformance M10: a first step, which has no plan yet, takes less than plain training.
+#include <cmath>
+#include <cstdint>
+
+#include "gradrecomp/models/resnet.h"
+#include "gradrecomp/models/unet.h"
+#include "gradrecomp/region.h"
+#include "gradrecomp/report.h"
+#include "support/live_memory.h"
+
+namespace gradrecomp::test {
+namespace {
+
+namespace nn = torch::nn;
+
+class FirstStep : public LiveMemory {};
+
+TEST_F(FirstStep, HoldsABoundaryForEachWindowAndTheLastWindow) {
+  constexpr std::int64_t kValueBytes = 4096;
+  const auto x = leaf_with_gradient({kValueBytes / 4});
+  for (const int length : {32, 128, 512}) {
+    Region region({.policy = "drop_all"});
+    const auto peak =
+        peak_of([&] { return region.run([&] { return sine_chain(x, length); }).sum(); });
+    const double num_values = static_cast<double>(peak) / kValueBytes;
+    constexpr int kVerified = 4;  // beside the window
+    EXPECT_LE(num_values, 2 * std::sqrt(2 * length) + kVerified) << length;
+    EXPECT_GT(region.last_step().num_replayed_ops, 0) << length;
+  }
+}
+
+TEST_F(FirstStep, ReplaysNothingOfItsLastWindow) {
+  const auto x = leaf_with_gradient({1024});
+  Region region({.policy = "drop_all", .window_bytes = std::int64_t{1} << 30});
+  const auto step = [&] { region.run([&] { return sine_chain(x); }).sum().backward(); };
+  step();
+  EXPECT_EQ(region.last_step().num_replayed_ops, 0) << "all is in one window";
+  step();
+  EXPECT_GT(region.last_step().num_replayed_ops, 0);
+}
+
+/// The peak of the first step over that of a plain step.
+double first_over_plain(nn::Module& module, const std::function<at::Tensor()>& forward) {
+  preallocate_gradients(module);
+  const auto plain = peak_of([&] { return forward().sum(); });
+  Region region;
+  const auto first = peak_of([&] { return region.run(forward).sum(); });
+  return static_cast<double>(first) / static_cast<double>(plain);
+}
+
+TEST_F(FirstStep, OfAResNetTakesTwoThirdsOfPlain) {
+  auto model = models::resnet18(10);
+  const auto images = torch::randn({16, 3, 96, 96});
+  EXPECT_LT(first_over_plain(*model, [&] { return model->forward(images); }), 2.0 / 3);
+}
+
+TEST_F(FirstStep, OfAUNetTakesThreeQuartersOfPlain) {
+  models::UNet model{models::UNetOptions{.width = 16}};
+  const auto images = torch::randn({2, 3, 128, 128});
+  EXPECT_LT(first_over_plain(*model, [&] { return model->forward(images); }), 0.75);
+}
+
+// The first of them are the largest, and an op has little to drop.
+TEST_F(FirstStep, OfAChainOfConvolutionsTakesLessThanPlain) {
+  nn::Sequential model;
+  for (int layer = 0; layer < 6; ++layer) {
+    const int inputs = layer == 0 ? 3 : 16;
+    model->push_back(nn::Conv2d(nn::Conv2dOptions(inputs, 16, 3).padding(1)));
+    model->push_back(nn::BatchNorm2d(16));
+    model->push_back(nn::ReLU());
+  }
+  const auto images = torch::randn({4, 3, 64, 64});
+  EXPECT_LT(first_over_plain(*model, [&] { return model->forward(images); }), 0.9);
+}
+
+/// x -> exp -> norm, both of 2 MiB, in a first step; in such bytes.
+double peak_of_norm(const std::function<at::Tensor(at::Tensor)>& norm, at::Tensor x) {
+  Region region({.policy = "drop_all"});
+  const auto peak = peak_of([&] { return region.run([&] { return norm(x.exp()); }).sum(); });
+  return static_cast<double>(peak) / static_cast<double>(x.nbytes());
+}
+
+TEST_F(FirstStep, TriesKernelsForANormBesideOneCopyOfItsResult) {
+  constexpr double kMost = 4.5;  // both, one that a kernel made and parts of patterns
+  const auto images = leaf_with_gradient({8, 16, 64, 64});
+  EXPECT_LT(peak_of_norm(
+                [](const at::Tensor& x) {
+                  return torch::batch_norm(x, {}, {}, {}, {}, true, 0.1, 1e-5, false);
+                },
+                images),
+            kMost);
+  const auto rows = leaf_with_gradient({2048, 256});
+  EXPECT_LT(peak_of_norm([](const at::Tensor& x) { return torch::layer_norm(x, {256}); }, rows),
+            kMost);
+}
+
+TEST_F(FirstStep, FindsKernelsForLargeNorms) {
+  const auto weight = torch::randn({256});
+  const auto all = torch::randn({2048, 256});
+  const auto rows = leaf_with_gradient({2048, 256});
+  const auto replays = [&](const std::function<at::Tensor(at::Tensor)>& norm) {
+    Region region({.policy = "drop_all"});
+    for (int step = 0; step < 2; ++step) {
+      region.run([&] { return norm(rows.exp()).sin(); }).sum().backward();
+    }
+    return region.last_step().num_substituted_ops;
+  };
+  EXPECT_EQ(replays([&](const at::Tensor& x) { return torch::layer_norm(x, {256}, weight); }), 1);
+  EXPECT_EQ(replays([&](const at::Tensor& x) {
+              return torch::layer_norm(x, {2048, 256}, all);
+            }),
+            1)
+      << "one row, of which there is no part";
+  EXPECT_EQ(replays([&](const at::Tensor& x) {
+              return torch::batch_norm(x, weight, {}, {}, {}, true, 0.1, 1e-5, false);
+            }),
+            1);
+}
+
+}  // namespace
+}  // namespace gradrecomp::test
