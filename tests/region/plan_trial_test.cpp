@@ -59,6 +59,20 @@ TEST(PlanTrialTest, SeesEarlyThatRecordingCostsFarMoreThanTheBudget) {
   EXPECT_EQ(steps_until_it_concludes(6, 4, 0.05), PlanTrial::kNumFirst + 4);
 }
 
+TEST(PlanTrialTest, WhatElseRunsOnTheMachineIsNotTakenForRecording) {
+  PlanTrial trial(/*compares=*/true);
+  for (const double other_work : {0, 0, 0, 7, 9, 0, 8, 9, 0}) {
+    if (trial.begin_step()) {
+      trial.add(times_of(5 + other_work, 6, 0, 0));
+    } else {
+      trial.add_unrecorded(4 + other_work);
+    }
+  }
+  const auto costs = trial.conclude(0.05);
+  ASSERT_TRUE(costs.has_value());
+  EXPECT_EQ(costs->recording_seconds, 1 + 0.5);
+}
+
 TEST(PlanTrialTest, RecordingNeverCostsLessThanNothing) {
   PlanTrial trial(/*compares=*/true);
   for (int step = 0; step < 3 + 2 * PlanTrial::kMostPairs; ++step) {

@@ -82,7 +82,9 @@ ArmResult ArmRunner::run(const Arm& arm) {
   result.arm = arm.name;
   Region region(arm.options);
   show_progress(fmt::format("arm {}: profiling", arm.name));
-  arm_step(region, result);
+  const TrainingStep first = arm_step(region, result);
+  result.first_step_peak_bytes = first.measured_peak_bytes;
+  result.first_step_seconds = first.seconds;
   arm_step(region, result);
   warm_up(&region);
   end_trial(region, result);

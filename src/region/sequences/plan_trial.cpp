@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <cstddef>
+#include <ranges>
 #include <utility>
 
 namespace gradrecomp::inline GRADRECOMP_NAMESPACE {
@@ -50,18 +51,29 @@ std::optional<MeasuredCosts> PlanTrial::conclude(double max_overhead) {
   return found.step_seconds > 0 ? std::optional(found) : std::nullopt;
 }
 
+// What else runs on the machine makes steps longer, never shorter. So two kinds of steps that came
+// in turn are compared by their shortest.
+PlanTrial::Forward PlanTrial::forward() const {
+  const auto seconds = [](const RecordedTimes& times) { return times.forward_seconds; };
+  if (!compares_) {
+    const double median = median_of(recorded_, seconds);
+    return {median, median};
+  }
+  const auto in_turn = std::ranges::subrange(recorded_.begin() + kNumFirst, recorded_.end());
+  const double recorded = std::ranges::min(in_turn | std::views::transform(seconds));
+  return {recorded, std::min(recorded, std::ranges::min(unrecorded_seconds_))};
+}
+
 MeasuredCosts PlanTrial::costs() const {
-  const double forward =
-      median_of(recorded_, [](const RecordedTimes& times) { return times.forward_seconds; });
   const double backward = median_of(recorded_, [](const RecordedTimes& times) {
     return times.backward_seconds - times.hook_seconds;
   });
   const double in_backward = median_of(recorded_, [](const RecordedTimes& times) {
     return times.hook_seconds - times.replay_seconds + times.release_seconds;
   });
-  const double plain_forward = compares_ ? std::min(forward, median(unrecorded_seconds_)) : forward;
-  return {.step_seconds = plain_forward + backward,
-          .recording_seconds = forward - plain_forward + in_backward,
+  const auto [recorded, plain] = forward();
+  return {.step_seconds = plain + backward,
+          .recording_seconds = recorded - plain + in_backward,
           .replay_seconds =
               median_of(recorded_, [](const RecordedTimes& times) { return times.replay_seconds; }),
           .num_replayed_ops = median_of(recorded_, [](const RecordedTimes& times) {

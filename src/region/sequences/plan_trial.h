@@ -52,6 +52,13 @@ class PlanTrial {
   std::optional<MeasuredCosts> conclude(double max_overhead);
 
  private:
+  /// Seconds while the region is open.
+  struct Forward {
+    double recorded;
+    double plain;
+  };
+
+  [[nodiscard]] Forward forward() const;
   [[nodiscard]] MeasuredCosts costs() const;
 
   bool compares_;
