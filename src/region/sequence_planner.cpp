@@ -77,13 +77,6 @@ double search_effort(const plan::Graph& graph) {
   return std::min(1.0, bytes / kBytesOfFullEffort);
 }
 
-/// The same for the plan that is tried first: another search may follow, so this one is short for a
-/// short step.
-double hasty_effort(const plan::Graph& graph) {
-  constexpr double kStepsOfSearch = 0.5;  // full effort takes about a second
-  return std::min(search_effort(graph), kStepsOfSearch * graph.step_seconds);
-}
-
 /// `graph` with seconds as replays of `plan` took them. What they took beyond the promise went to
 /// the start of each, as far as it may have, and the rest to each in proportion.
 plan::Graph remeasured(plan::Graph graph, const plan::Plan& plan, const MeasuredCosts& costs) {
@@ -128,7 +121,7 @@ plan::Plan SequencePlanner::make_plan(const KnownSequence& known, bool is_first)
   if (options_.plan && fits(*options_.plan, graph)) return given_plan(graph);
   if (known.records_nothing) return plan::make_plan(graph, {.policy = "keep_all"});
   plan::Request request = request_of(options_);
-  request.effort = is_hasty(known) ? hasty_effort(graph) : search_effort(graph);
+  request.effort = search_effort(graph);
   if (options_.offload) request.host_link = measured_host_link(known.device);
   if (request.max_overhead && request.cost == plan::CostModel::seconds) {
     request.max_overhead = std::max(0.0, *request.max_overhead - known.recording_overhead);
@@ -139,30 +132,15 @@ plan::Plan SequencePlanner::make_plan(const KnownSequence& known, bool is_first)
 std::optional<PlanTrial> SequencePlanner::trial_of(const KnownSequence& known) const {
   constexpr double kSmallShare = 0.005;  // of the step
   constexpr double kSecondsAnOp = 4e-6;  // that recording takes on a slow machine
-  if (!has_trial(known)) return std::nullopt;
-  if (options_.policy) return PlanTrial(/*compares=*/false);
+  if (!known.device.is_cpu() || known.records_nothing || options_.plan || options_.offload) {
+    return std::nullopt;
+  }
+  if (options_.policy == plan::Policy("keep_all")) return PlanTrial(/*compares=*/false);
+  const bool has_budget = request_of(options_).max_overhead && !options_.policy;
+  if (!has_budget || options_.cost != plan::CostModel::seconds) return std::nullopt;
   const double recording_seconds = kSecondsAnOp * static_cast<double>(known.graph->ops.size());
   const bool may_matter = recording_seconds > kSmallShare * known.graph->step_seconds;
   return PlanTrial(may_matter && may_record_nothing(known));
-}
-
-bool SequencePlanner::has_trial(const KnownSequence& known) const {
-  if (!known.device.is_cpu() || known.records_nothing || options_.plan || options_.offload) {
-    return false;
-  }
-  if (options_.policy) return options_.policy == plan::Policy("keep_all");
-  return request_of(options_).max_overhead && options_.cost == plan::CostModel::seconds;
-}
-
-bool SequencePlanner::is_hasty(const KnownSequence& known) const {
-  const bool is_searched_for = has_trial(known) && !options_.policy;
-  return is_searched_for && !known.is_tried &&
-         hasty_effort(*known.graph) < search_effort(*known.graph);
-}
-
-void SequencePlanner::plan_untried(KnownSequence& known) {
-  known.is_tried = true;
-  plan_again(known);
 }
 
 double SequencePlanner::max_overhead() const {
@@ -178,8 +156,6 @@ bool SequencePlanner::may_record_nothing(const KnownSequence& known) const {
 
 void SequencePlanner::adjust(KnownSequence& known, const MeasuredCosts& costs) {
   constexpr double kPoint = 0.01;
-  const bool may_stay = !is_hasty(known);
-  known.is_tried = true;
   known.recording_overhead = costs.recording_overhead();
   const bool may_go_without = may_record_nothing(known);
   known.records_nothing =
@@ -187,8 +163,7 @@ void SequencePlanner::adjust(KnownSequence& known, const MeasuredCosts& costs) {
   if (known.records_nothing) return plan_again(known);
   const double measured = costs.replay_overhead() + costs.recording_overhead();
   const double promised = known.plan->predicted_overhead_seconds;
-  const bool is_kept = std::abs(measured - promised) <= kPoint;
-  if (options_.policy || (is_kept && may_stay)) return;
+  if (options_.policy || std::abs(measured - promised) <= kPoint) return;
   known.graph = std::make_shared<const plan::Graph>(remeasured(*known.graph, *known.plan, costs));
   plan_again(known);
   known.records_nothing = may_go_without && saves_nothing(*known.plan);

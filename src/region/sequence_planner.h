@@ -27,10 +27,6 @@ class SequencePlanner {
 
   /// A trial for the plan of `known`; none if nothing that it may find would change the plan.
   [[nodiscard]] std::optional<PlanTrial> trial_of(const KnownSequence& known) const;
-  /// Whether its plan was made in a hurry, as a trial is to say what it costs first.
-  [[nodiscard]] bool is_hasty(const KnownSequence& known) const;
-  /// Gives `known` the plan that stays, as its trial has come to nothing.
-  void plan_untried(KnownSequence& known);
   /// What trials go by; 0 for a policy.
   [[nodiscard]] double max_overhead() const;
   /// Gives `known` another plan, or none to record by, where what was measured is too far from what
@@ -40,7 +36,6 @@ class SequencePlanner {
  private:
   [[nodiscard]] plan::Plan make_plan(const KnownSequence& known, bool is_first);
   void plan_again(KnownSequence& known);
-  [[nodiscard]] bool has_trial(const KnownSequence& known) const;
   [[nodiscard]] bool may_record_nothing(const KnownSequence& known) const;
   [[nodiscard]] plan::Plan plan_with_selection(const plan::Graph& graph, plan::Request request,
                                                bool is_first);

@@ -102,27 +102,16 @@ Session::StepMode Session::begin_step(bool may_profile) {
   ++num_steps_;
   if (profile && may_profile) return {};
   if (const Known next = expected()) activate(next);
-  if (!sequences_.active()) return {};
-  StepMode mode;
-  if (may_profile) mode.turn = trials_.begin_step(*sequences_.active());
-  if (may_profile && !mode.turn.is_timed) plan_if_untried();
   const Known& active = sequences_.active();
-  mode.signature = active->signature();
+  if (!active) return {};
+  StepMode mode{.signature = active->signature()};
+  if (may_profile) mode.turn = trials_.begin_step(*active);
   if (mode.turn.is_recorded) {
     mode.plan = recording_plan_of(*active);
   } else {
     mode.most_growth = kMostGrowth * active->plan->predicted_plain_peak_bytes;
   }
   return mode;
-}
-
-// No trial goes on, but none has come to a conclusion either.
-void Session::plan_if_untried() {
-  const Known active = sequences_.active();
-  if (!active->plan || !planner_.is_hasty(*active)) return;
-  auto planned = std::make_shared<KnownSequence>(*active);
-  planner_.plan_untried(*planned);
-  sequences_.replace(active, std::move(planned));
 }
 
 void Session::at_next_step(std::function<void()> then) {
@@ -210,7 +199,7 @@ void Session::closed_unrecorded(std::int64_t number, const StepMode& mode, doubl
   const std::lock_guard lock(mutex_);
   order_.came(mode.signature);
   trials_.ended_unrecorded(/*is_another=*/growth_bytes > mode.most_growth);
-  if (mode.turn.is_timed) trials_.add_unrecorded(mode.signature, forward_seconds);
+  if (mode.turn.is_timed) trials_.add_unrecorded(mode.signature, {forward_seconds, growth_bytes});
   note_report(number, {.reason = why_unrecorded(mode), .on_trial = mode.turn.is_timed});
 }
 
@@ -235,7 +224,9 @@ void Session::timed(std::int64_t number, const Sequence& sequence, const Recorde
   auto adjusted = std::make_shared<KnownSequence>(*known);
   planner_.adjust(*adjusted, *costs);  // may warn, and so wait for an interpreter
   const std::lock_guard lock(mutex_);
-  sequences_.replace(known, std::move(adjusted));
+  // It may have been noted since what its replays depend on, which is for a plan that is no more.
+  const Known now = sequences_.find(sequence);
+  if (now && now->plan == known->plan) sequences_.replace(now, std::move(adjusted));
 }
 
 /// Leaves the report of a step that began later.
@@ -336,7 +327,6 @@ void Session::learn(const Profiled& profiled, plan::Graph graph) {
   if (before) {
     known->recording_overhead = before->recording_overhead;
     known->records_nothing = before->records_nothing;
-    known->is_tried = before->is_tried;
   }
   planner_.plan(*known, is_first);
   remember(std::move(known));

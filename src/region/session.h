@@ -119,7 +119,6 @@ class Session {
   [[nodiscard]] tape::RecordingPlan recording_plan_of(const KnownSequence& known) const;
   void begin_report(StepReport report);
   void note_report(std::int64_t number, StepReport step);
-  void plan_if_untried();
   void activate(const Known& known);
   void remember(Known known);
   [[nodiscard]] std::string why_unrecorded(const StepMode& mode) const;

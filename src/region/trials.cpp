@@ -19,7 +19,7 @@ Trials::Turn Trials::begin_step(const KnownSequence& known) {
           .is_timed = trial != nullptr && !trial->is_over()};
 }
 
-/// That of its plan; null if it has none, or if it is over.
+/// The one that its plan is going through; null if there is none.
 PlanTrial* Trials::trial_of(const KnownSequence& known) {
   auto trial = trials_.find(known.signature());
   if (trial == trials_.end()) {
@@ -47,9 +47,9 @@ void Trials::ended_unrecorded(bool is_another) {
   if (is_another) num_followed_in_row_ = 0;
 }
 
-void Trials::add_unrecorded(std::uint64_t signature, double forward_seconds) {
+void Trials::add_unrecorded(std::uint64_t signature, const UnrecordedCosts& costs) {
   const auto trial = trials_.find(signature);
-  if (trial != trials_.end()) trial->second.add_unrecorded(forward_seconds);
+  if (trial != trials_.end()) trial->second.add_unrecorded(costs);
 }
 
 std::optional<MeasuredCosts> Trials::add(std::uint64_t signature, const RecordedTimes& times) {

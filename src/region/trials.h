@@ -30,8 +30,8 @@ class Trials {
   void ended(bool followed_plan);
   /// Notes that a step ended which was not recorded. `is_another`: not the expected one.
   void ended_unrecorded(bool is_another);
-  /// Takes into account how long a step was in its region that was timed and not recorded.
-  void add_unrecorded(std::uint64_t signature, double forward_seconds);
+  /// Takes into account what a step took that was timed and not recorded.
+  void add_unrecorded(std::uint64_t signature, const UnrecordedCosts& costs);
   /// Takes into account how long a step took that was timed and recorded. What its trial has found,
   /// if that is enough now.
   std::optional<MeasuredCosts> add(std::uint64_t signature, const RecordedTimes& times);
@@ -46,7 +46,7 @@ class Trials {
 
   const SequencePlanner& planner_;
   std::unordered_map<std::uint64_t, PlanTrial> trials_;  // by signature
-  std::int64_t num_followed_in_row_ = 0;                 // steps that were not recorded beside
+  std::int64_t num_followed_in_row_ = 0;  // steps under their plans, whatever went unrecorded
   std::int64_t num_unrecorded_in_row_ = 0;
 };
 

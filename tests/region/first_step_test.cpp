@@ -1,6 +1,10 @@
 // Conformance M10: a first step, which has no plan yet, takes less than plain training.
+#include <ATen/core/dispatch/Dispatcher.h>
+#include <torch/library.h>
+
 #include <cmath>
 #include <cstdint>
+#include <functional>
 
 #include "gradrecomp/models/resnet.h"
 #include "gradrecomp/models/unet.h"
@@ -37,6 +41,47 @@ TEST_F(FirstStep, ReplaysNothingOfItsLastWindow) {
   EXPECT_EQ(region.last_step().num_replayed_ops, 0) << "all is in one window";
   step();
   EXPECT_GT(region.last_step().num_replayed_ops, 0);
+}
+
+std::int64_t num_squares = 0;
+
+TORCH_LIBRARY_FRAGMENT(gradrecomp_test, library) { library.def("square(Tensor x) -> Tensor"); }
+TORCH_LIBRARY_IMPL(gradrecomp_test, CPU, library) {
+  library.impl("square", [](const at::Tensor& x) {
+    ++num_squares;
+    return x * x;
+  });
+}
+
+at::Tensor counted_square(const at::Tensor& x) {
+  static const auto op = c10::Dispatcher::singleton()
+                             .findSchemaOrThrow("gradrecomp_test::square", "")
+                             .typed<at::Tensor(const at::Tensor&)>();
+  return op.call(x.detach());
+}
+
+// The sum is a boundary of every window, and the next one writes to it. So does a buffer that a
+// loop fills.
+TEST_F(FirstStep, MakesWhatIsWrittenFromWindowToWindowOnceAgain) {
+  constexpr int kNumLayers = 128;
+  const auto x = leaf_with_gradient({256});
+  Region region({.policy = "drop_all"});
+  num_squares = 0;
+  const auto y = region.run([&] {
+    auto h = x.sin();
+    const auto sum = torch::zeros({256});
+    const auto all = torch::empty({kNumLayers, 256});
+    for (int layer = 0; layer < kNumLayers; ++layer) {
+      h = h.sin();
+      sum.add_(counted_square(h));
+      all[layer].copy_(counted_square(h));
+    }
+    return h.sum() + sum.sum() + all.sum();
+  });
+  constexpr int kInForward = 2 * kNumLayers;
+  EXPECT_LE(num_squares, 2 * kInForward);
+  y.backward();
+  EXPECT_LE(num_squares, 3 * kInForward);
 }
 
 /// The peak of the first step over that of a plain step.

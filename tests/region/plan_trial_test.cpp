@@ -39,7 +39,7 @@ int steps_until_it_concludes(double recorded, double unrecorded, double max_over
     if (trial.begin_step()) {
       trial.add(times_of(recorded, 6, 0, 0));
     } else {
-      trial.add_unrecorded(unrecorded);
+      trial.add_unrecorded({unrecorded, 100});
     }
     if (const auto costs = trial.conclude(max_overhead)) {
       EXPECT_EQ(costs->recording_seconds, recorded - unrecorded + 0.5);
@@ -65,7 +65,23 @@ TEST(PlanTrialTest, WhatElseRunsOnTheMachineIsNotTakenForRecording) {
     if (trial.begin_step()) {
       trial.add(times_of(5 + other_work, 6, 0, 0));
     } else {
-      trial.add_unrecorded(4 + other_work);
+      trial.add_unrecorded({4 + other_work, 100});
+    }
+  }
+  const auto costs = trial.conclude(0.05);
+  ASSERT_TRUE(costs.has_value());
+  EXPECT_EQ(costs->recording_seconds, 1 + 0.5);
+}
+
+TEST(PlanTrialTest, AShorterStepThatNothingLooksAtIsNotTakenForTheSame) {
+  PlanTrial trial(/*compares=*/true);
+  bool is_first = true;
+  for (int step = 0; step < PlanTrial::kNumFirst + 2 * PlanTrial::kMostPairs; ++step) {
+    if (trial.begin_step()) {
+      trial.add(times_of(5, 6, 0, 0));
+    } else {
+      trial.add_unrecorded(is_first ? UnrecordedCosts{2, 50} : UnrecordedCosts{4, 100});
+      is_first = false;
     }
   }
   const auto costs = trial.conclude(0.05);
@@ -79,7 +95,7 @@ TEST(PlanTrialTest, RecordingNeverCostsLessThanNothing) {
     if (trial.begin_step()) {
       trial.add(times_of(4, 6, 0, 0));
     } else {
-      trial.add_unrecorded(5);
+      trial.add_unrecorded({5, 100});
     }
   }
   const auto costs = trial.conclude(0.05);

@@ -27,7 +27,6 @@ struct KnownSequence {
   std::shared_ptr<const std::string> name;   ///< of the plan, for messages
   std::string why_safe;         ///< why it goes by what its first step kept; empty if by a plan
   bool is_provisional = false;  ///< it goes so until a backward pass comes
-  bool is_tried = false;        ///< its plan is the one that stays, after a trial where it has one
   /// What recording costs as a ratio to the plain step, as far as it has been measured.
   double recording_overhead = 0;
   bool records_nothing = false;  ///< most of its steps run as plain training does

@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <cstddef>
+#include <limits>
 #include <ranges>
 #include <utility>
 
@@ -35,14 +36,12 @@ bool PlanTrial::begin_step() {
 
 void PlanTrial::add(const RecordedTimes& times) { recorded_.push_back(times); }
 
-void PlanTrial::add_unrecorded(double forward_seconds) {
-  unrecorded_seconds_.push_back(forward_seconds);
-}
+void PlanTrial::add_unrecorded(const UnrecordedCosts& costs) { unrecorded_.push_back(costs); }
 
 std::optional<MeasuredCosts> PlanTrial::conclude(double max_overhead) {
   if (is_over_ || recorded_.size() < kNumFirst) return std::nullopt;
   // A recorded step comes last, whose backward pass may come after the next step has begun.
-  const std::size_t num_pairs = std::min(unrecorded_seconds_.size(), recorded_.size() - kNumFirst);
+  const std::size_t num_pairs = std::min(unrecorded_.size(), recorded_.size() - kNumFirst);
   if (compares_ && num_pairs < kFewPairs) return std::nullopt;
   const MeasuredCosts found = costs();
   const bool is_clear = found.recording_overhead() > kSeveralTimes * max_overhead;
@@ -61,19 +60,34 @@ PlanTrial::Forward PlanTrial::forward() const {
   }
   const auto in_turn = std::ranges::subrange(recorded_.begin() + kNumFirst, recorded_.end());
   const double recorded = std::ranges::min(in_turn | std::views::transform(seconds));
-  return {recorded, std::min(recorded, std::ranges::min(unrecorded_seconds_))};
+  return {recorded, std::min(recorded, unrecorded_seconds())};
+}
+
+// Nothing looks at a step that is not recorded. One that leaves less behind than the others was
+// another, shorter one.
+double PlanTrial::unrecorded_seconds() const {
+  constexpr double kAsMuch = 0.99;
+  const auto growth =
+      std::ranges::max(unrecorded_, {}, &UnrecordedCosts::growth_bytes).growth_bytes;
+  double seconds = std::numeric_limits<double>::infinity();
+  for (const UnrecordedCosts& step : unrecorded_) {
+    const bool is_same =
+        static_cast<double>(step.growth_bytes) >= kAsMuch * static_cast<double>(growth);
+    if (is_same) seconds = std::min(seconds, step.forward_seconds);
+  }
+  return seconds;
 }
 
 MeasuredCosts PlanTrial::costs() const {
   const double backward = median_of(recorded_, [](const RecordedTimes& times) {
     return times.backward_seconds - times.hook_seconds;
   });
-  const double in_backward = median_of(recorded_, [](const RecordedTimes& times) {
+  const double after_forward = median_of(recorded_, [](const RecordedTimes& times) {
     return times.hook_seconds - times.replay_seconds + times.release_seconds;
   });
   const auto [recorded, plain] = forward();
   return {.step_seconds = plain + backward,
-          .recording_seconds = recorded - plain + in_backward,
+          .recording_seconds = recorded - plain + after_forward,
           .replay_seconds =
               median_of(recorded_, [](const RecordedTimes& times) { return times.replay_seconds; }),
           .num_replayed_ops = median_of(recorded_, [](const RecordedTimes& times) {

@@ -18,6 +18,12 @@ struct RecordedTimes {
   std::int64_t num_replayed_ops = 0;
 };
 
+/// What a step took that was not recorded.
+struct UnrecordedCosts {
+  double forward_seconds = 0;     ///< while its region was open
+  std::int64_t growth_bytes = 0;  ///< that its region left behind
+};
+
 /// What a followed plan costs by the clock.
 struct MeasuredCosts {
   double step_seconds = 0;       ///< of the plain step, forward and backward
@@ -46,7 +52,7 @@ class PlanTrial {
   bool begin_step();
   [[nodiscard]] bool is_over() const { return is_over_; }
   void add(const RecordedTimes& times);
-  void add_unrecorded(double forward_seconds);
+  void add_unrecorded(const UnrecordedCosts& costs);
   /// What it found, once: when it has seen enough. A plan that costs several times `max_overhead`
   /// is seen through early.
   std::optional<MeasuredCosts> conclude(double max_overhead);
@@ -59,13 +65,14 @@ class PlanTrial {
   };
 
   [[nodiscard]] Forward forward() const;
+  [[nodiscard]] double unrecorded_seconds() const;
   [[nodiscard]] MeasuredCosts costs() const;
 
   bool compares_;
   bool is_over_ = false;
   int num_begun_ = 0;
   std::vector<RecordedTimes> recorded_;
-  std::vector<double> unrecorded_seconds_;
+  std::vector<UnrecordedCosts> unrecorded_;
 };
 
 }  // namespace gradrecomp::inline GRADRECOMP_NAMESPACE

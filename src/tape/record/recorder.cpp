@@ -39,6 +39,10 @@
 // within a block, or where the first values are the largest, ending the window would drop little,
 // so it goes on to a place where less crosses.
 //
+// What an op writes to in place may be a boundary: a sum over all layers, a buffer that a loop
+// fills. The content that it had is copied until the window has been verified, else that would have
+// to make it again from the step's beginning, for each window.
+//
 // Backward begins with the last window. To drop that one would only have it made again at once.
 
 namespace gradrecomp::tape {
@@ -93,7 +97,7 @@ Recorder* Recorder::current() noexcept {
   return is_left ? nullptr : current_recorder;
 }
 
-bool Recorder::window_is_full(std::optional<std::int64_t> most_bytes) const {
+bool Recorder::window_is_full(std::optional<std::int64_t> most_bytes) {
   constexpr double kShare = 0.85;  // below 1, as verification takes memory beside the window
   const std::int64_t saved = window_.saved_bytes;
   if (most_bytes) return saved > *most_bytes;
@@ -101,17 +105,22 @@ bool Recorder::window_is_full(std::optional<std::int64_t> most_bytes) const {
     const auto held = static_cast<double>(boundary_bytes_ + crossing);
     return saved > crossing && static_cast<double>(saved - crossing) >= kShare * held;
   };
-  return pays(0) && pays(writer_.boundary_bytes(window_.first_value));
+  const auto now = static_cast<OpId>(tape_->ops().size());
+  if (!pays(0) || now < window_.next_look) return false;
+  constexpr OpId kPart = 64;  // of a window may pass by until what crosses is counted again
+  window_.next_look = now + (now - window_.first_op) / kPart;
+  return pays(writer_.boundary_bytes(window_.first_value));
 }
 
-std::vector<ReplayTimes> Recorder::close_window(bool verify, bool is_last) {
+std::vector<ReplayTimes> Recorder::close_window(bool is_last) {
   const RecordingPause pause;
   std::vector<ReplayTimes> times;
-  const Window next = next_window();
-  if (verify) times = tape::verify(*tape_, window_.first_op, next.first_op, takes_apart_);
+  Window next = next_window();
+  if (verifies_) times = tape::verify(*tape_, window_.first_op, next.first_op, takes_apart_);
   boundary_bytes_ += writer_.boundary_bytes(window_.first_value);
   writer_.close_window(window_.first_value, keeps_saved_ || is_last);
-  window_ = next;
+  for (const ValueId boundary : window_.overwritten) writer_.forget_overwritten(boundary);
+  window_ = std::move(next);
   return times;
 }
 
@@ -400,6 +409,7 @@ void Recorder::foresee(const Draft& draft) {
   if (plan_.foresees(draft)) return;
   check_mode();
   const bool agrees = plan_.change();
+  for (const ValueId boundary : window_.overwritten) writer_.forget_overwritten(boundary);
   window_ = next_window();
   if (!agrees) writer_.close_window(0, keeps_saved_);
 }
@@ -417,6 +427,7 @@ void Recorder::prepare_writes(Draft& draft) {
   if (draft.writes_external || draft.reads_lent_memory) draft.op.replayable = false;
   for (const Read& read : draft.op.reads) {
     if (!read.written) continue;
+    if (in_window_mode() && read.value < window_.first_value) copy_boundary(read.value);
     writer_.snapshot_before_write(read.value);
     const Value& value = tape_->values()[read.value];
     // An op that goes on from a content which cannot be made again cannot be replayed either.
@@ -433,6 +444,16 @@ void Recorder::prepare_writes(Draft& draft) {
   for (const Read& read : draft.op.reads) {
     if (!read.scratch) writer_.count_read(read);
   }
+}
+
+/// See Note [ Windows ].
+void Recorder::copy_boundary(ValueId id) {
+  const Value& value = tape_->values()[id];
+  if (value.hold != Hold::kept || value.snapshot) return;
+  boundary_bytes_ -= value.bytes;
+  if (!verifies_) return;
+  writer_.copy_before_write(id);
+  window_.overwritten.push_back(id);
 }
 
 void Recorder::call(Draft& draft, torch::jit::Stack* stack) {

@@ -44,16 +44,18 @@ class Recorder {
   /// Records normalisations in parts, and lets kernels that verification has found make what they
   /// can again.
   void take_apart() { takes_apart_ = true; }
+  /// Without a plan, verifies what a window made when that ends.
+  void verify() { verifies_ = true; }
   /// Without a plan, keeps what autograd saves.
   void keep_saved() { keeps_saved_ = true; }
   void begin_stage(std::int32_t stage) { stage_ = stage; }
   /// Whether the current window is to end: if it has saved more than `most_bytes` or, where that is
   /// not given, if ending it pays. See Note [ Windows ].
-  [[nodiscard]] bool window_is_full(std::optional<std::int64_t> most_bytes) const;
+  [[nodiscard]] bool window_is_full(std::optional<std::int64_t> most_bytes);
   /// Ends the current window: verifies its ops where asked, then drops what can be dropped, unless
   /// it is the last one.
   /// Returns the times of the window's ops, none if not verified.
-  std::vector<ReplayTimes> close_window(bool verify, bool is_last);
+  std::vector<ReplayTimes> close_window(bool is_last);
   [[nodiscard]] OpId window_first_op() const { return window_.first_op; }
 
   /// Called by the dispatcher for every operator of the region.
@@ -77,6 +79,8 @@ class Recorder {
     OpId first_op = 0;
     ValueId first_value = 0;
     std::int64_t saved_bytes = 0;
+    std::vector<ValueId> overwritten = {};  ///< boundaries that it has written to, copied
+    OpId next_look = 0;                     ///< at what crosses
   };
 
   [[nodiscard]] Window next_window() const;
@@ -100,6 +104,7 @@ class Recorder {
   void foresee(const Draft& draft);
   void mix_gradients(c10::ArrayRef<c10::IValue> arguments);
   void prepare_writes(Draft& draft);
+  void copy_boundary(ValueId value);
   void call(Draft& draft, torch::jit::Stack* stack);
   void judge(ValueId value);
   void end(Draft& draft, const torch::jit::Stack* stack);
@@ -116,6 +121,7 @@ class Recorder {
   std::shared_ptr<const DispatchState> dispatch_state_;  // of the last call
   bool takes_apart_ = false;
   bool keeps_saved_ = false;
+  bool verifies_ = false;
   bool copies_ = false;  // an argument of a call that it is about to record
   std::int32_t stage_ = 0;
   Window window_;

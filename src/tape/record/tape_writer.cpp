@@ -199,10 +199,20 @@ void TapeWriter::snapshot_before_write(ValueId id) {
   Value& value = values()[id];
   if (value.hold == Hold::kept && tape_.is_made_blindly(value)) tape_.make_source(id);
   if (value.hold != Hold::source || value.num_reads == 0 || value.lost) return;
+  copy_before_write(id);
+}
+
+void TapeWriter::copy_before_write(ValueId id) {
+  Value& value = values()[id];
   const OwnWork own_work;
   const StreamScope stream(stream_of_maker(tape_, id));
   value.storage = clone(value.storage);
   value.snapshot = true;
+}
+
+void TapeWriter::forget_overwritten(ValueId id) {
+  values()[id].snapshot = false;
+  tape_.let_go(id);
 }
 
 void TapeWriter::keep(ValueId id) {
@@ -262,7 +272,8 @@ void TapeWriter::close_window(ValueId first, bool keeps_saved) {
   for (ValueId id = first; id < static_cast<ValueId>(values().size()); ++id) {
     if (!is_in_window(id)) continue;
     const Value& value = values()[id];
-    if (!tape_.abandoned(id) || (keeps_saved && value.hold == Hold::window)) {
+    const bool is_saved = value.hold == Hold::window && value.num_handles > 0;
+    if (!tape_.abandoned(id) || (keeps_saved && is_saved)) {
       keep(id);
     } else if (value.hold == Hold::window) {
       tape_.let_go(id);

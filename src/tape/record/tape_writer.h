@@ -59,6 +59,10 @@ class TapeWriter {
 
   /// Holds a clone of `value`, if it is a source that recorded ops read, before it is overwritten.
   void snapshot_before_write(ValueId value);
+  /// Goes on with a copy of what `value` contains, which the tape keeps, until
+  /// forget_overwritten().
+  void copy_before_write(ValueId value);
+  void forget_overwritten(ValueId value);
   /// Keeps it, in host memory if the plan that is followed says so.
   void keep_as_planned(ValueId value);
   /// Lets go of the device's memory of what leaves after ops up to `op`.

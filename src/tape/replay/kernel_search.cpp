@@ -15,12 +15,6 @@
 #include "tape/substitutes/pointwise_pass.h"
 
 namespace gradrecomp::tape {
-namespace {
-
-/// Of 16 bits, in which it takes many to see a difference.
-constexpr std::int64_t kMostNarrowElements = 1 << 18;
-
-}  // namespace
 
 void KernelSearch::note_made(ValueId id, const c10::Storage& made) {
   last_made_ = made;
@@ -107,13 +101,14 @@ int KernelSearch::num_patterns(const Op& op) const {
 /// One element for each parameter cancels.
 int KernelSearch::num_narrow_patterns(const Op& op) const {
   constexpr std::int64_t kMost = 256;
+  constexpr std::int64_t kMostElements = 1 << 18;
   std::int64_t num_parameters = kPatternSize;
   for (const Read& read : op.reads) {
     if (read.argument <= 0) continue;
     num_parameters = std::min(num_parameters, c10::multiply_integers(read.geometry->sizes()));
   }
   const std::int64_t num_elements = tape_.values()[op.results.front().value].bytes / 2;
-  const std::int64_t most = std::clamp<std::int64_t>(kMostNarrowElements / num_elements, 1, kMost);
+  const std::int64_t most = std::clamp<std::int64_t>(kMostElements / num_elements, 1, kMost);
   return static_cast<int>(
       std::clamp<std::int64_t>(kPatternSize / std::max<std::int64_t>(num_parameters, 1), 1, most));
 }
@@ -134,13 +129,12 @@ std::vector<at::Tensor> KernelSearch::patterns_for(Op& op, int phase) {
 // A call on the CPU rounds one sample as it rounds all. On devices a library may choose how by how
 // many there are.
 at::Tensor KernelSearch::sample_of(const Op& op, const at::Tensor& input) {
-  const bool is_narrow = input.itemsize() < 4;
-  const std::int64_t enough = is_narrow ? kMostNarrowElements : 16 * kPatternSize;
-  if (!input.is_cpu() || input.numel() <= enough || !op.substitute->takes_samples(op)) {
-    return input;
-  }
+  constexpr std::int64_t kEnough = 16 * kPatternSize;
+  const bool shows_soon = input.scalar_type() == c10::ScalarType::Float;  // 16 bits do not
+  const bool is_large = input.is_cpu() && input.numel() > kEnough;
+  if (!shows_soon || !is_large || !op.substitute->takes_samples(op)) return input;
   const std::int64_t size = input.numel() / input.size(0);
-  return input.narrow(0, 0, (enough + size - 1) / size);
+  return input.narrow(0, 0, (kEnough + size - 1) / size);
 }
 
 /// Whether call and formula make the same of `tensors`, to which the call adds what else the
@@ -165,7 +159,7 @@ bool KernelSearch::fits(Op& op, int formula, std::vector<at::Tensor>& tensors) {
 /// seconds that this takes.
 void KernelSearch::find_step(OpId id, double& seconds) {
   Op& op = tape_.ops()[id];
-  verify_step(id);
+  verify_step(id, /*may_join=*/id > trial_.first && id <= trial_.last);
   if (!op.has_kernel()) return;
   Stopwatch stopwatch(op.stream);
   const c10::Storage made = kernels_.run(id, 0);
@@ -177,7 +171,8 @@ void KernelSearch::find_step(OpId id, double& seconds) {
   }
 }
 
-void KernelSearch::verify_step(OpId id) {
+/// `may_join`: it is in a trial, or about to be, that compares what it makes where it joins.
+void KernelSearch::verify_step(OpId id, bool may_join) {
   Op& op = tape_.ops()[id];
   const auto step = op.method.formula < 0 ? step_of(tape_, op) : std::nullopt;
   if (!step) return;
@@ -185,7 +180,7 @@ void KernelSearch::verify_step(OpId id) {
   for (int formula = 0; formula < num_formulas(*step, *dtype); ++formula) {
     if (!step_fits_pattern(op, *step, formula)) continue;
     op.method = {.formula = static_cast<std::int8_t>(formula),
-                 .joins = step_behind(tape_, id).has_value()};
+                 .joins = may_join && step_behind(tape_, id).has_value()};
     return;
   }
 }
@@ -246,7 +241,7 @@ int KernelSearch::count_candidates(OpId id, OpId last) {
       const Value& value = tape_.values()[operand];
       if (value.producer >= id || !(value.temporary || tape_.live_storage(operand))) break;
     }
-    verify_step(next);
+    verify_step(next, /*may_join=*/true);
     if (!tape_.ops()[next].method.joins) break;
   }
   return count;

@@ -48,7 +48,7 @@ class KernelSearch : protected Sweep {
   static at::Tensor sample_of(const Op& op, const at::Tensor& input);
   bool fits(Op& op, int formula, std::vector<at::Tensor>& tensors);
   void find_step(OpId id, double& seconds);
-  void verify_step(OpId id);
+  void verify_step(OpId id, bool may_join);
   bool step_fits_pattern(Op& op, PointwiseStep step, int formula);
   void begin_trial(OpId id, OpId last, double seconds);
   int count_candidates(OpId id, OpId last);

@@ -169,7 +169,7 @@ void Verification::look_at(const Op& op, ValueId id, const c10::Storage& again,
   const Value& value = tape_.values()[id];
   const auto original = tape_.live_storage(id);
   if (!original || value.uninitialized || value.must_keep) return;
-  if (same_bits(original, again)) return note_made(id, original);  // one of them is enough
+  if (same_bits(original, again)) return note_made(id, original);  // so the copy may go
   if (same_bits_shown(original, shown)) return;
   tape_.make_source(id);
   if (is_scratch(op, value)) return;
