@@ -21,8 +21,8 @@ struct ArmResult {
   std::int64_t measured_peak_bytes = 0;
   std::int64_t first_step_peak_bytes = 0;  ///< of the step that is profiled; 0 for plain
   double first_step_seconds = 0;           ///< planning included
-  std::int64_t total_peak_bytes = 0;     ///< with what was live before the step
-  std::int64_t reserved_peak_bytes = 0;  ///< held from the device, whatever tensors ask for
+  std::int64_t total_peak_bytes = 0;       ///< with what was live before the step
+  std::int64_t reserved_peak_bytes = 0;    ///< held from the device, whatever tensors ask for
   /// What a step adds to what the process holds of the machine, or its allocator of the device.
   std::optional<std::int64_t> resident_peak_bytes = {};
   std::int64_t num_alloc_retries = 0;  ///< of the allocator, since the program began
