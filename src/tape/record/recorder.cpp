@@ -427,8 +427,8 @@ void Recorder::prepare_writes(Draft& draft) {
   if (draft.writes_external || draft.reads_lent_memory) draft.op.replayable = false;
   for (const Read& read : draft.op.reads) {
     if (!read.written) continue;
-    if (in_window_mode() && read.value < window_.first_value) copy_boundary(read.value);
     writer_.snapshot_before_write(read.value);
+    if (in_window_mode() && read.value < window_.first_value) copy_boundary(read.value);
     const Value& value = tape_->values()[read.value];
     // An op that goes on from a content which cannot be made again cannot be replayed either.
     const bool reads_too = std::ranges::any_of(draft.op.reads, [&](const Read& other) {
@@ -450,7 +450,7 @@ void Recorder::prepare_writes(Draft& draft) {
 void Recorder::copy_boundary(ValueId id) {
   const Value& value = tape_->values()[id];
   if (value.hold != Hold::kept || value.snapshot) return;
-  boundary_bytes_ -= value.bytes;
+  boundary_bytes_ = std::max<std::int64_t>(0, boundary_bytes_ - value.bytes);
   if (!verifies_) return;
   writer_.copy_before_write(id);
   window_.overwritten.push_back(id);
