@@ -37,7 +37,7 @@ struct Options {
   /// are blind to pointwise work.
   plan::CostModel cost = plan::CostModel::seconds;
   /// A fixed policy instead of a budget: "keep_all", "drop_all", "every_2", "sqrt_n", ... Steps
-  /// without a plan drop what no stage boundary needs, but for "keep_all", which never drops.
+  /// without a plan drop what they can, window by window, but for "keep_all", which never drops.
   std::optional<plan::Policy> policy = {};
   /// A plan made elsewhere, used as it is for the op sequence whose signature it names; its figures
   /// are predicted anew. Other sequences are planned by the budget.
@@ -64,8 +64,8 @@ struct Options {
   Guard guard = Guard::sampled;
   std::int64_t verify_interval_steps = 100;
   /// In steps without a plan: bytes that may be saved before what the program no longer holds is
-  /// verified and dropped. If not given, as many as what stays from before takes: the first step
-  /// then needs about as little as it can. Named stages end such a window too.
+  /// verified and dropped. Such a window also ends where a named stage begins. If not given, a
+  /// window ends where it drops about as much as stays: a first step then needs little memory.
   std::optional<std::int64_t> window_bytes = {};
   /// Steps go unrecorded, see `max_overhead`, only where they then hold fewer bytes than this
   /// beyond the plan. 0: all steps are recorded.

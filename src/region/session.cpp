@@ -339,10 +339,8 @@ void Session::settle(const Sequence& sequence, tape::Retentions kept, std::strin
 void Session::settle_unplannable(const Sequence& sequence, tape::Retentions kept,
                                  const std::string& why) {
   if (!warned_of_safe_.exchange(true)) {
-    TORCH_WARN(
-        "GradRecomp cannot plan this op sequence and drops stage by stage instead, as in its "
-        "first step: ",
-        why);
+    TORCH_WARN("GradRecomp cannot plan this op sequence and drops what its first step could: ",
+               why);
   }
   settle(sequence, std::move(kept), "it cannot be planned: " + why);
 }

@@ -152,7 +152,8 @@ tape::RecordingPlan Step::left_plan(std::size_t call, std::uint64_t hash) {
 
 void Step::begin_stage(std::string_view name) {
   if (!recorder_) return;
-  if (recorder_->in_window_mode()) close_window();
+  // Where stages are single layers, to end a window with each would keep all that crosses.
+  if (recorder_->in_window_mode() && session_->options().window_bytes) close_window();
   stage_ = name;
   if (log_) {
     const bool comes_late = !log_->has_stages() && !tape_->values().empty();

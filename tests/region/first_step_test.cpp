@@ -6,6 +6,7 @@
 #include <cstdint>
 #include <functional>
 
+#include "gradrecomp/checkpointed_sequential.h"
 #include "gradrecomp/models/resnet.h"
 #include "gradrecomp/models/unet.h"
 #include "gradrecomp/region.h"
@@ -116,6 +117,21 @@ TEST_F(FirstStep, OfAChainOfConvolutionsTakesLessThanPlain) {
   }
   const auto images = torch::randn({4, 3, 64, 64});
   EXPECT_LT(first_over_plain(*model, [&] { return model->forward(images); }), 0.9);
+}
+
+// Each of its modules is a stage.
+TEST_F(FirstStep, OfAWrappedSequentialTakesLessThanPlain) {
+  nn::Sequential model;
+  for (int layer = 0; layer < 24; ++layer) {
+    model->push_back(nn::Linear(64, 64));
+    model->push_back(nn::Tanh());
+  }
+  const auto x = torch::randn({1024, 64});
+  preallocate_gradients(*model);
+  const auto plain = peak_of([&] { return model->forward(x).sum(); });
+  CheckpointedSequential net(model);
+  const auto first = peak_of([&] { return net->forward(x).sum(); });
+  EXPECT_LT(2 * first, plain);
 }
 
 /// x -> exp -> norm, both of 2 MiB, in a first step; in such bytes.
