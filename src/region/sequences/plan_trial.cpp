@@ -3,7 +3,6 @@
 #include <algorithm>
 #include <cstddef>
 #include <limits>
-#include <ranges>
 #include <utility>
 
 namespace gradrecomp::inline GRADRECOMP_NAMESPACE {
@@ -58,8 +57,10 @@ PlanTrial::Forward PlanTrial::forward() const {
     const double median = median_of(recorded_, seconds);
     return {median, median};
   }
-  const auto in_turn = std::ranges::subrange(recorded_.begin() + kNumFirst, recorded_.end());
-  const double recorded = std::ranges::min(in_turn | std::views::transform(seconds));
+  double recorded = std::numeric_limits<double>::infinity();
+  for (std::size_t i = kNumFirst; i < recorded_.size(); ++i) {
+    recorded = std::min(recorded, seconds(recorded_[i]));
+  }
   return {recorded, std::min(recorded, unrecorded_seconds())};
 }
 
