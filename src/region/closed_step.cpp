@@ -56,40 +56,37 @@ void ClosedStep::backward_begins(tape::Tape& tape) {
   // The pass may release the graph, and with it the tape, before it ends.
   torch::autograd::Engine::get_default_engine().queue_callback(
       [step = shared_from_this(), held = tape.shared_from_this(), pass]() mutable {
-        step->backward_ends(*held, pass);
-        step->let_go_of(std::move(held));
+        const auto times = step->backward_ends(*held, pass);
+        if (times) step->let_go_of(std::move(held), *times);
       });
 }
 
 // Several threads may run backward through one step, so both hold its tape's lock.
-void ClosedStep::backward_ends(tape::Tape& tape, int pass) {
+std::optional<RecordedTimes> ClosedStep::backward_ends(tape::Tape& tape, int pass) {
   auto lock = tape.lock();
   passes_.erase(pass);
   tape::Replayer(tape).drop_cached();
-  if (!session_) return;
+  if (!session_) return std::nullopt;
   session_->replayed(number_, tape);
   if (!tape.has_handles()) stop_placing();
   ++num_passes_;
-  if (!log_) {
-    times_ = times(tape);
-    return;
-  }
+  if (!log_) return times(tape);
   log_->backward_ends(tape);
   const bool is_first = num_passes_ == 1;
   // A pass that another runs in itself leaves that unfinished.
   const bool ends = !tape.has_handles() || (passes_.empty() && num_passes_ >= kMostPasses);
   if (is_first && !ends) wait_for_another_pass(tape);
   if (ends || num_passes_ <= kMostPasses) plan(tape, std::move(lock), ends);
+  return std::nullopt;
 }
 
 // To free a tape is part of what recording costs. The graph that backward has just gone through
 // does not hold it any more, unless it is retained.
-void ClosedStep::let_go_of(std::shared_ptr<tape::Tape> tape) {
-  if (!times_) return;
+void ClosedStep::let_go_of(std::shared_ptr<tape::Tape> tape, RecordedTimes times) {
   tape::Stopwatch stopwatch;
   tape.reset();
-  times_->release_seconds = stopwatch.seconds();
-  session_->timed(number_, sequence_, *std::exchange(times_, std::nullopt));
+  times.release_seconds = stopwatch.seconds();
+  session_->timed(number_, sequence_, times);
 }
 
 void ClosedStep::plan(tape::Tape& tape, Lock lock, bool ends) {

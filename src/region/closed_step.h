@@ -34,8 +34,9 @@ class ClosedStep : public std::enable_shared_from_this<ClosedStep> {
   void backward_begins(tape::Tape& tape);
 
  private:
-  void backward_ends(tape::Tape& tape, int pass);
-  void let_go_of(std::shared_ptr<tape::Tape> tape);
+  /// Returns what the step took, if it is timed and this was its only pass.
+  std::optional<RecordedTimes> backward_ends(tape::Tape& tape, int pass);
+  void let_go_of(std::shared_ptr<tape::Tape> tape, RecordedTimes times);
   using Lock = std::unique_lock<std::recursive_mutex>;
   /// Plans for the passes so far; `ends`: there will be no other.
   void plan(tape::Tape& tape, Lock lock, bool ends);
@@ -56,7 +57,6 @@ class ClosedStep : public std::enable_shared_from_this<ClosedStep> {
   bool was_asked_ = false;                   // also by a pass that failed
   std::optional<double> forward_seconds_;    // if it is timed
   std::optional<tape::Stopwatch> backward_;  // the same, since its first pass began
-  std::optional<RecordedTimes> times_;       // the same, once that pass has ended
 };
 
 }  // namespace gradrecomp::inline GRADRECOMP_NAMESPACE

@@ -290,6 +290,9 @@ TEST_F(PredictedMemory, M10FirstStepStaysFarBelowThePlainPeak) {
   EXPECT_GT(region.last_step().num_replayed_ops, 0);
   EXPECT_LT(second, plain);
   EXPECT_LT(first, plain);
+  Region by_stages({.policy = "every_1", .window_bytes = std::int64_t{64} << 20});
+  EXPECT_EQ(peak_of([&] { return by_stages.run(forward).sum(); }), second)
+      << "its windows end with stages, as the plan keeps every stage's boundary";
 }
 
 }  // namespace
