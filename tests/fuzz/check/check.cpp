@@ -91,6 +91,7 @@ Wrapping on_tape(std::uint64_t seed) {
         RecordingPlan{nullptr, std::make_shared<const tape::Retentions>(std::move(retentions))});
     auto outputs = body();
     recorder.reset();
+    tape->share_what_is_held();  // as a step does whose code has returned
     tape->seal();
     return outputs;
   };
