@@ -63,13 +63,13 @@ void Step::record(const tape::RecordingPlan& plan) {
       tape_, plan, [this](std::size_t call, std::uint64_t hash) { return left_plan(call, hash); });
   if (session_) {
     if (session_->has_substitutes()) recorder_->take_apart();
-    if (session_->verifies() && !is_captured_) recorder_->verify();
+    if (session_->verifies() && !is_captured_) recorder_->windows().verify();
     // A captured step cannot be verified, so its values are kept where no plan says otherwise.
     if (session_->options().policy == plan::Policy("keep_all") || is_captured_)
-      recorder_->keep_saved();
+      recorder_->windows().keep_saved();
     recorder_->before_op = [this] {
       const auto& most_bytes = session_->options().window_bytes;
-      if (recorder_->in_window_mode() && recorder_->window_is_full(most_bytes)) close_window();
+      if (recorder_->in_window_mode() && recorder_->windows().is_full(most_bytes)) close_window();
     };
   }
   recorder_->is_left = &is_left_;
@@ -166,7 +166,7 @@ void Step::begin_stage(std::string_view name) {
 
 void Step::close_window(bool is_last) {
   if (log_) log_->look_for_deaths(*tape_);
-  const tape::OpId first = recorder_->window_first_op();
+  const tape::OpId first = recorder_->windows().first_op();
   const auto times = recorder_->close_window(is_last);
   if (log_) log_->add_replay_times(first, times);
 }

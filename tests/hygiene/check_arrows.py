@@ -49,8 +49,10 @@ ROOMS = {
         "calls": {"tape", "aten", "dispatch"},
         "lent": {"tape", "aten"},
         "interception": {"aten"},
+        "writing": {"tape", "aten", "dispatch", "host_memory", "substitutes", "calls", "lent",
+                    "replay"},
         "record": {"tape", "aten", "dispatch", "host_memory", "substitutes", "calls", "lent",
-                   "replay", "interception"},
+                   "replay", "interception", "writing"},
         "replay": {"tape", "aten", "dispatch", "substitutes"},
     },
     "profile": {

@@ -3,13 +3,11 @@
 #include <ATen/Context.h>
 #include <ATen/core/LegacyTypeDispatch.h>
 #include <c10/core/DeviceGuard.h>
-#include <c10/util/ScopeExit.h>
 
 #include <algorithm>
 
 #include "tape/aten/capture.h"
 #include "tape/aten/intercepted_key.h"
-#include "tape/aten/lent_memory.h"
 #include "tape/aten/stream_scope.h"
 #include "tape/calls/arguments.h"
 #include "tape/calls/draws.h"
@@ -21,29 +19,8 @@
 #include "tape/observer.h"
 #include "tape/print.h"
 #include "tape/record/engine.h"
-#include "tape/record/split_calls.h"
-#include "tape/replay/verification.h"
 #include "tape/substitutes/pointwise_step.h"
-
-// Note [ Windows ]
-// ~~~~~~~~~~~~~~~~
-// A first step does not know how long it will be, and must not need what plain training needs. What
-// it drops, backward makes again from the boundary before it, a whole window at once. So a step
-// holds all its boundaries and one window: few boundaries want long windows, and short windows want
-// many boundaries.
-//
-// A window ends once that drops about as many bytes as boundaries hold from then on, that one
-// included. If a step saves n equal values, one of which crosses at a time, about sqrt(2 n)
-// boundaries stay, and the last window is as long: 2 sqrt(2 n) in all, and 2 sqrt(n) if the length
-// had been known. At half or twice as many bytes it would be 3 sqrt(n). Where much crosses, as
-// within a block, or where the first values are the largest, ending the window would drop little,
-// so it goes on to a place where less crosses.
-//
-// What an op writes to in place may be a boundary: a sum over all layers, a buffer that a loop
-// fills. The content that it had is copied until the window has been verified, else that would have
-// to make it again from the step's beginning, for each window.
-//
-// Backward begins with the last window. To drop that one would only have it made again at once.
+#include "tape/writing/split_calls.h"
 
 namespace gradrecomp::tape {
 namespace {
@@ -77,7 +54,8 @@ Recorder::Recorder(std::shared_ptr<Tape> tape, RecordingPlan plan, FollowedPlan:
       reader_(*tape_, writer_),
       finder_(*tape_, writer_),
       unseen_writes_(*tape_, writer_, [this](const at::Tensor& t) { record_unseen_write(t); }),
-      parameter_copies_(*tape_),
+      argument_copies_(writer_, [this](const auto&... call) { record(call...); }),
+      windows_(writer_),
       plan_(*tape_, std::move(plan), std::move(diverged)),
       outer_(current_recorder),
       included_((install(), kInterceptedKey)) {
@@ -97,38 +75,6 @@ Recorder* Recorder::current() noexcept {
   return is_left ? nullptr : current_recorder;
 }
 
-bool Recorder::window_is_full(std::optional<std::int64_t> most_bytes) {
-  constexpr double kShare = 0.85;  // below 1, as verification takes memory beside the window
-  const std::int64_t saved = window_.saved_bytes;
-  if (most_bytes) return saved > *most_bytes;
-  const auto pays = [&](std::int64_t crossing) {
-    const auto held = static_cast<double>(boundary_bytes_ + crossing);
-    return saved > crossing && static_cast<double>(saved - crossing) >= kShare * held;
-  };
-  const auto now = static_cast<OpId>(tape_->ops().size());
-  if (!pays(0) || now < window_.next_look) return false;
-  constexpr OpId kPart = 64;  // of a window may pass by until what crosses is counted again
-  window_.next_look = now + (now - window_.first_op) / kPart;
-  return pays(writer_.boundary_bytes(window_.first_value));
-}
-
-std::vector<ReplayTimes> Recorder::close_window(bool is_last) {
-  const RecordingPause pause;
-  std::vector<ReplayTimes> times;
-  Window next = next_window();
-  if (verifies_) times = tape::verify(*tape_, window_.first_op, next.first_op, takes_apart_);
-  boundary_bytes_ += writer_.boundary_bytes(window_.first_value);
-  writer_.close_window(window_.first_value, keeps_saved_ || is_last);
-  for (const ValueId boundary : window_.overwritten) writer_.forget_overwritten(boundary);
-  window_ = std::move(next);
-  return times;
-}
-
-Recorder::Window Recorder::next_window() const {
-  return {.first_op = static_cast<OpId>(tape_->ops().size()),
-          .first_value = static_cast<ValueId>(tape_->values().size())};
-}
-
 ValueId Recorder::save(const at::Tensor& tensor) {
   unseen_writes_.look_at(tensor, false, false);
   const ValueId id = writer_.add_handle(tensor);
@@ -139,10 +85,7 @@ ValueId Recorder::save(const at::Tensor& tensor) {
     const Op& producer = tape_->ops()[saved.producer];
     if (is_factory(producer) || fills_alone(producer)) tape_->make_source(id);
   }
-  if (in_window_mode() && tape_->values()[id].hold == Hold::none) {
-    writer_.hold_in_window(id);
-    window_.saved_bytes += tape_->values()[id].bytes;
-  }
+  if (in_window_mode()) windows_.hold_saved(id);
   return id;
 }
 
@@ -251,8 +194,7 @@ void Recorder::record_call(const OpTraits& traits, c10::DispatchKeySet keys,
   draft.op.dispatch_state = dispatch_state();
   draft.op.replayable = traits.replayable;
   draft.op.stage = stage_;
-  look_at_statistics(draft, *stack);
-  copy_lent_parameters(draft, *stack);
+  argument_copies_.add_to(draft, *stack);
   reader_.read(draft, *stack);
   look_at_device(draft);
   foresee(draft);
@@ -307,60 +249,6 @@ std::optional<Part> Recorder::part_of(Draft& draft, c10::ArrayRef<c10::IValue> r
   }
 }
 
-// A BatchNorm in training, after the region, updates running statistics without raising their
-// version counters. So what one in evaluation read is copied, by an op on the tape whose result is
-// a source: then the planner knows of the copy.
-void Recorder::look_at_statistics(Draft& draft, const torch::jit::Stack& stack) {
-  const OpTraits& traits = draft.traits;
-  if (traits.running_statistics.empty()) return;
-  const std::size_t first = stack.size() - traits.writes.size();
-  draft.updates_statistics =
-      traits.training_argument < 0 || stack[first + traits.training_argument].toBool();
-  if (draft.updates_statistics) return;
-  for (const std::int16_t argument : traits.running_statistics) {
-    const c10::IValue& statistics = stack[first + argument];
-    if (!statistics.isTensor() || !statistics.toTensor().defined()) continue;
-    if (!is_external(statistics.toTensor())) continue;
-    draft.copies.emplace_back(argument, record_copy(statistics.toTensor(), draft.op.keys));
-  }
-}
-
-// Nothing is made again from memory that may be gone. Autograd saves most weights in such memory,
-// which then lasts; those that it does not save are biases, which are small.
-void Recorder::copy_lent_parameters(Draft& draft, const torch::jit::Stack& stack) {
-  if (copies_) return;
-  const std::size_t first = stack.size() - draft.traits.writes.size();
-  for (std::size_t i = 0; i < draft.traits.writes.size(); ++i) {
-    if (draft.traits.writes[i] != 0 || !stack[first + i].isTensor()) continue;
-    const at::Tensor& tensor = stack[first + i].toTensor();
-    if (!tensor.defined() || !tensor.requires_grad() || !is_worth_a_copy(tensor)) continue;
-    const auto* storage = tensor.storage().unsafeGetStorageImpl();
-    const ValueId known = tape_->find(storage);
-    const bool may_vanish = known < 0 ? is_lent(*storage) : tape_->may_vanish(known);
-    if (!may_vanish) continue;
-    draft.note_gradient_of(tensor);
-    draft.copies.emplace_back(static_cast<std::int16_t>(i), copy_of(tensor, draft.op.keys));
-  }
-}
-
-at::Tensor Recorder::copy_of(const at::Tensor& parameter, c10::DispatchKeySet keys) {
-  if (const at::Tensor known = parameter_copies_.find(parameter); known.defined()) return known;
-  const at::Tensor copy = record_copy(parameter, keys);
-  parameter_copies_.add(parameter, copy, writer_.read(copy));
-  return copy;
-}
-
-at::Tensor Recorder::record_copy(const at::Tensor& tensor, c10::DispatchKeySet keys) {
-  static const auto clone = c10::Dispatcher::singleton().findSchemaOrThrow("aten::clone", "");
-  torch::jit::Stack stack = {tensor, c10::IValue()};
-  copies_ = true;
-  const auto is_done = c10::make_scope_exit([this] { copies_ = false; });
-  record(clone, keys, &stack);
-  at::Tensor copy = stack.front().toTensor();
-  tape_->make_source(writer_.read(copy));
-  return copy;
-}
-
 /// See Note [ Operators that differ on devices ].
 void Recorder::look_at_device(Draft& draft) {
   draft.device = device_of(draft.op, *tape_);
@@ -376,12 +264,6 @@ void Recorder::guard_externals(Draft& draft) {
     if (guarded) writer_.print_source(read.value, *read.geometry, draft.traits.reads_beyond);
     read.blind = !guarded && writer_.is_unknown(read.value);
   }
-}
-
-bool Recorder::is_external(const at::Tensor& tensor) const {
-  if (!tensor.has_storage()) return false;
-  const ValueId known = tape_->find(tensor.storage().unsafeGetStorageImpl());
-  return known < 0 || tape_->values()[known].external;
 }
 
 // Modes are asked for at each op, which takes longer than all else here, only while it is not known
@@ -409,9 +291,8 @@ void Recorder::foresee(const Draft& draft) {
   if (plan_.foresees(draft)) return;
   check_mode();
   const bool agrees = plan_.change();
-  for (const ValueId boundary : window_.overwritten) writer_.forget_overwritten(boundary);
-  window_ = next_window();
-  if (!agrees) writer_.close_window(0, keeps_saved_);
+  windows_.begin();
+  if (!agrees) windows_.keep_all_so_far();
 }
 
 // For calls that are not recorded: their results may take a gradient to its leaf too.
@@ -419,7 +300,7 @@ void Recorder::mix_gradients(c10::ArrayRef<c10::IValue> arguments) {
   for (const c10::IValue& argument : arguments) {
     if (!argument.isTensor() || !argument.toTensor().requires_grad()) continue;
     const at::Tensor& tensor = argument.toTensor();
-    if (is_plain(tensor) && is_external(tensor)) plan_.note_gradient(has_gradient(tensor));
+    if (is_plain(tensor) && writer_.is_external(tensor)) plan_.note_gradient(has_gradient(tensor));
   }
 }
 
@@ -428,7 +309,7 @@ void Recorder::prepare_writes(Draft& draft) {
   for (const Read& read : draft.op.reads) {
     if (!read.written) continue;
     writer_.snapshot_before_write(read.value);
-    if (in_window_mode() && read.value < window_.first_value) copy_boundary(read.value);
+    if (in_window_mode()) windows_.prepare_write(read.value);
     const Value& value = tape_->values()[read.value];
     // An op that goes on from a content which cannot be made again cannot be replayed either.
     const bool reads_too = std::ranges::any_of(draft.op.reads, [&](const Read& other) {
@@ -444,16 +325,6 @@ void Recorder::prepare_writes(Draft& draft) {
   for (const Read& read : draft.op.reads) {
     if (!read.scratch) writer_.count_read(read);
   }
-}
-
-/// See Note [ Windows ].
-void Recorder::copy_boundary(ValueId id) {
-  const Value& value = tape_->values()[id];
-  if (value.hold != Hold::kept || value.snapshot) return;
-  boundary_bytes_ = std::max<std::int64_t>(0, boundary_bytes_ - value.bytes);
-  if (!verifies_) return;
-  writer_.copy_before_write(id);
-  window_.overwritten.push_back(id);
 }
 
 void Recorder::call(Draft& draft, torch::jit::Stack* stack) {

@@ -9,12 +9,13 @@
 #include <optional>
 #include <vector>
 
-#include "tape/lent/parameter_copies.h"
+#include "tape/record/argument_copies.h"
 #include "tape/record/argument_reader.h"
 #include "tape/record/followed_plan.h"
 #include "tape/record/result_finder.h"
-#include "tape/record/tape_writer.h"
-#include "tape/record/unseen_writes.h"
+#include "tape/writing/tape_writer.h"
+#include "tape/writing/unseen_writes.h"
+#include "tape/writing/windows.h"
 
 namespace gradrecomp::tape {
 
@@ -44,19 +45,13 @@ class Recorder {
   /// Records normalisations in parts, and lets kernels that verification has found make what they
   /// can again.
   void take_apart() { takes_apart_ = true; }
-  /// Without a plan, verifies what a window made when that ends.
-  void verify() { verifies_ = true; }
-  /// Without a plan, keeps what autograd saves.
-  void keep_saved() { keeps_saved_ = true; }
   void begin_stage(std::int32_t stage) { stage_ = stage; }
-  /// Whether the current window is to end: if it has saved more than `most_bytes` or, where that is
-  /// not given, if ending it pays. See Note [ Windows ].
-  [[nodiscard]] bool window_is_full(std::optional<std::int64_t> most_bytes);
-  /// Ends the current window: verifies its ops where asked, then drops what can be dropped, unless
-  /// it is the last one.
-  /// Returns the times of the window's ops, none if not verified.
-  std::vector<ReplayTimes> close_window(bool is_last);
-  [[nodiscard]] OpId window_first_op() const { return window_.first_op; }
+  /// What is held while no plan covers the current op.
+  [[nodiscard]] Windows& windows() { return windows_; }
+  /// Ends the current window. Returns the times of its ops, none if not verified.
+  std::vector<ReplayTimes> close_window(bool is_last) {
+    return windows_.close(is_last, takes_apart_);
+  }
 
   /// Called by the dispatcher for every operator of the region.
   void record(const c10::OperatorHandle& op, c10::DispatchKeySet keys, torch::jit::Stack* stack);
@@ -74,16 +69,6 @@ class Recorder {
   const std::atomic<bool>* is_left = nullptr;
 
  private:
-  /// What has been recorded since the last boundary.
-  struct Window {
-    OpId first_op = 0;
-    ValueId first_value = 0;
-    std::int64_t saved_bytes = 0;
-    std::vector<ValueId> overwritten = {};  ///< boundaries that it has written to, copied
-    OpId next_look = 0;                     ///< at what crosses
-  };
-
-  [[nodiscard]] Window next_window() const;
   static bool is_recordable(const torch::jit::Stack& stack, std::size_t num_arguments);
   void pass_on(const OpTraits& traits, c10::DispatchKeySet keys, torch::jit::Stack* stack);
   void take_in_results(const OpTraits& traits, c10::DispatchKeySet keys,
@@ -94,17 +79,11 @@ class Recorder {
   void record_suspect(const OpTraits& traits, c10::DispatchKeySet keys, torch::jit::Stack* stack);
   void record_unseen_write(const at::Tensor& tensor);
   void guard_externals(Draft& draft);
-  void look_at_statistics(Draft& draft, const torch::jit::Stack& stack);
-  void copy_lent_parameters(Draft& draft, const torch::jit::Stack& stack);
-  at::Tensor copy_of(const at::Tensor& parameter, c10::DispatchKeySet keys);
-  at::Tensor record_copy(const at::Tensor& tensor, c10::DispatchKeySet keys);
-  bool is_external(const at::Tensor& tensor) const;
   void look_at_device(Draft& draft);
   std::shared_ptr<const DispatchState> dispatch_state();
   void foresee(const Draft& draft);
   void mix_gradients(c10::ArrayRef<c10::IValue> arguments);
   void prepare_writes(Draft& draft);
-  void copy_boundary(ValueId value);
   void call(Draft& draft, torch::jit::Stack* stack);
   void judge(ValueId value);
   void end(Draft& draft, const torch::jit::Stack* stack);
@@ -116,16 +95,12 @@ class Recorder {
   ArgumentReader reader_;
   ResultFinder finder_;
   UnseenWrites unseen_writes_;
-  ParameterCopies parameter_copies_;
+  ArgumentCopies argument_copies_;
+  Windows windows_;
   FollowedPlan plan_;
   std::shared_ptr<const DispatchState> dispatch_state_;  // of the last call
   bool takes_apart_ = false;
-  bool keeps_saved_ = false;
-  bool verifies_ = false;
-  bool copies_ = false;  // an argument of a call that it is about to record
   std::int32_t stage_ = 0;
-  Window window_;
-  std::int64_t boundary_bytes_ = 0;  ///< that the ends of earlier windows have left behind
   Recorder* outer_ = nullptr;
   c10::impl::IncludeDispatchKeyGuard included_;
 };

@@ -4,7 +4,7 @@
 
 #include <optional>
 
-#include "tape/record/tape_writer.h"
+#include "tape/writing/tape_writer.h"
 
 namespace gradrecomp::tape {
 

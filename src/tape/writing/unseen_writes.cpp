@@ -1,4 +1,4 @@
-#include "tape/record/unseen_writes.h"
+#include "tape/writing/unseen_writes.h"
 
 #include <algorithm>
 

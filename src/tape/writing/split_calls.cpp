@@ -1,4 +1,4 @@
-#include "tape/record/split_calls.h"
+#include "tape/writing/split_calls.h"
 
 #include <c10/util/strides.h>
 

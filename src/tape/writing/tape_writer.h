@@ -16,6 +16,8 @@ class TapeWriter {
 
   /// The value `tensor` shows now; an unknown storage becomes an external value.
   ValueId read(const at::Tensor& tensor);
+  /// Whether what `tensor` shows was made outside the region, as far as the tape knows.
+  [[nodiscard]] bool is_external(const at::Tensor& tensor) const;
   /// An external value over a private copy of `number`, a 0-dim CPU tensor, so that holding it
   /// does not change when the program's own temporary dies.
   ValueId add_constant(const at::Tensor& number);

@@ -1,4 +1,4 @@
-#include "tape/record/tape_writer.h"
+#include "tape/writing/tape_writer.h"
 
 #include <c10/util/Exception.h>
 
@@ -43,6 +43,12 @@ ValueId TapeWriter::read(const at::Tensor& tensor) {
   values()[id].lent = is_lent(*storage);
   tape_.hold(id, Hold::source, tensor.storage());
   return id;
+}
+
+bool TapeWriter::is_external(const at::Tensor& tensor) const {
+  if (!tensor.has_storage()) return false;
+  const ValueId known = tape_.find(tensor.storage().unsafeGetStorageImpl());
+  return known < 0 || values()[known].external;
 }
 
 ValueId TapeWriter::add_value(const at::Tensor& tensor, OpId producer) {

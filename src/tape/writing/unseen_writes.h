@@ -7,7 +7,7 @@
 
 #include "tape/dispatch/op_traits.h"
 #include "tape/lent/aliases.h"
-#include "tape/record/tape_writer.h"
+#include "tape/writing/tape_writer.h"
 
 namespace gradrecomp::tape {
 

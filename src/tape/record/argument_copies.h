@@ -1,0 +1,43 @@
+#pragma once
+
+#include <ATen/core/dispatch/Dispatcher.h>
+
+#include <functional>
+#include <utility>
+
+#include "tape/lent/parameter_copies.h"
+#include "tape/record/draft.h"
+#include "tape/writing/tape_writer.h"
+
+namespace gradrecomp::tape {
+
+/// Copies arguments whose memory may contain something else by the time of a replay, or be gone;
+/// replays read the copies instead.
+///
+/// A copy is an op on the tape, so that the planner knows of it, and what it makes is a source.
+class ArgumentCopies {
+ public:
+  /// Records a call.
+  using Record = std::function<void(const c10::OperatorHandle& op, c10::DispatchKeySet keys,
+                                    torch::jit::Stack* stack)>;
+
+  ArgumentCopies(TapeWriter& writer, Record record)
+      : writer_(writer), record_(std::move(record)), of_parameters_(writer.tape()) {}
+
+  /// Copies what the call of `draft` is about to read from `stack`, and notes it there.
+  void add_to(Draft& draft, const torch::jit::Stack& stack);
+
+ private:
+  void add_statistics(Draft& draft, const torch::jit::Stack& stack);
+  void add_lent_parameters(Draft& draft, const torch::jit::Stack& stack);
+  [[nodiscard]] bool may_vanish(const at::Tensor& parameter) const;
+  at::Tensor of_parameter(const at::Tensor& parameter, c10::DispatchKeySet keys);
+  at::Tensor make(const at::Tensor& tensor, c10::DispatchKeySet keys);
+
+  TapeWriter& writer_;
+  Record record_;
+  ParameterCopies of_parameters_;
+  bool is_copying_ = false;
+};
+
+}  // namespace gradrecomp::tape

@@ -1,0 +1,82 @@
+#include "tape/writing/windows.h"
+
+#include <algorithm>
+#include <utility>
+
+#include "tape/dispatch/recording_pause.h"
+
+// Note [ Windows ]
+// ~~~~~~~~~~~~~~~~
+// A first step does not know how long it will be, and must not need what plain training needs. What
+// it drops, backward makes again from the boundary before it, a whole window at once. So a step
+// holds all its boundaries and one window: few boundaries want long windows, and short windows want
+// many boundaries.
+//
+// A window ends once that drops about as many bytes as boundaries hold from then on, that one
+// included. If a step saves n equal values, one of which crosses at a time, about sqrt(2 n)
+// boundaries stay, and the last window is as long: 2 sqrt(2 n) in all, and 2 sqrt(n) if the length
+// had been known. At half or twice as many bytes it would be 3 sqrt(n). Where much crosses, as
+// within a block, or where the first values are the largest, ending the window would drop little,
+// so it goes on to a place where less crosses.
+//
+// What an op writes to in place may be a boundary: a sum over all layers, a buffer that a loop
+// fills. The content that it had is copied until the window has been verified, else that would have
+// to make it again from the step's beginning, for each window.
+//
+// Backward begins with the last window. To drop that one would only have it made again at once.
+
+namespace gradrecomp::tape {
+
+bool Windows::is_full(std::optional<std::int64_t> most_bytes) {
+  constexpr double kShare = 0.85;  // below 1, as verification takes memory beside the window
+  const std::int64_t saved = window_.saved_bytes;
+  if (most_bytes) return saved > *most_bytes;
+  const auto pays = [&](std::int64_t crossing) {
+    const auto held = static_cast<double>(boundary_bytes_ + crossing);
+    return saved > crossing && static_cast<double>(saved - crossing) >= kShare * held;
+  };
+  const auto now = static_cast<OpId>(writer_.tape().ops().size());
+  if (!pays(0) || now < window_.next_look) return false;
+  constexpr OpId kPart = 64;  // of a window may pass by until what crosses is counted again
+  window_.next_look = now + (now - window_.first_op) / kPart;
+  return pays(writer_.boundary_bytes(window_.first_value));
+}
+
+std::vector<ReplayTimes> Windows::close(bool is_last, bool takes_apart) {
+  const RecordingPause pause;
+  std::vector<ReplayTimes> times;
+  Window following = next();
+  if (verifies_) {
+    times = tape::verify(writer_.tape(), window_.first_op, following.first_op, takes_apart);
+  }
+  boundary_bytes_ += writer_.boundary_bytes(window_.first_value);
+  writer_.close_window(window_.first_value, keeps_saved_ || is_last);
+  for (const ValueId boundary : window_.overwritten) writer_.forget_overwritten(boundary);
+  window_ = std::move(following);
+  return times;
+}
+
+Windows::Window Windows::next() const {
+  const Tape& tape = writer_.tape();
+  return {.first_op = static_cast<OpId>(tape.ops().size()),
+          .first_value = static_cast<ValueId>(tape.values().size())};
+}
+
+void Windows::hold_saved(ValueId id) {
+  const Value& value = writer_.tape().values()[id];
+  if (value.hold != Hold::none) return;
+  writer_.hold_in_window(id);
+  window_.saved_bytes += value.bytes;
+}
+
+void Windows::prepare_write(ValueId id) {
+  const Value& value = writer_.tape().values()[id];
+  const bool is_boundary = id < window_.first_value && value.hold == Hold::kept && !value.snapshot;
+  if (!is_boundary) return;
+  boundary_bytes_ = std::max<std::int64_t>(0, boundary_bytes_ - value.bytes);
+  if (!verifies_) return;
+  writer_.copy_before_write(id);
+  window_.overwritten.push_back(id);
+}
+
+}  // namespace gradrecomp::tape

@@ -1,0 +1,61 @@
+#pragma once
+
+#include <cstdint>
+#include <optional>
+#include <vector>
+
+#include "tape/replay/verification.h"
+#include "tape/writing/tape_writer.h"
+
+namespace gradrecomp::tape {
+
+/// What a step without a plan holds: boundaries, and what has been saved since the last of them.
+///
+/// See Note [ Windows ] in windows.cpp.
+class Windows {
+ public:
+  explicit Windows(TapeWriter& writer) : writer_(writer) {}
+
+  /// Verifies what a window made when that ends.
+  void verify() { verifies_ = true; }
+  /// Drops nothing that autograd saves.
+  void keep_saved() { keeps_saved_ = true; }
+
+  [[nodiscard]] OpId first_op() const { return window_.first_op; }
+  /// Whether the current one is to end: if it has saved more than `most_bytes` or, where that is
+  /// not given, if ending it pays.
+  [[nodiscard]] bool is_full(std::optional<std::int64_t> most_bytes);
+  /// Ends the current one: verifies its ops where asked, then drops what can be dropped, unless it
+  /// is the last one.
+  /// Returns the times of its ops, none if not verified.
+  std::vector<ReplayTimes> close(bool is_last, bool takes_apart);
+  /// Begins here: up to now a plan said what is held.
+  void begin() { window_ = next(); }
+  /// Keeps what the program still holds of what the tape has so far.
+  void keep_all_so_far() { writer_.close_window(0, keeps_saved_); }
+
+  /// Holds what autograd has saved until its window ends.
+  void hold_saved(ValueId value);
+  /// Copies `value`, which is about to be written to, if it is a boundary.
+  void prepare_write(ValueId value);
+
+ private:
+  /// What has been recorded since the last boundary.
+  struct Window {
+    OpId first_op = 0;
+    ValueId first_value = 0;
+    std::int64_t saved_bytes = 0;
+    std::vector<ValueId> overwritten = {};  ///< boundaries that it has written to, copied
+    OpId next_look = 0;                     ///< at what crosses
+  };
+
+  [[nodiscard]] Window next() const;
+
+  TapeWriter& writer_;
+  bool verifies_ = false;
+  bool keeps_saved_ = false;
+  Window window_;
+  std::int64_t boundary_bytes_ = 0;  ///< that the ends of earlier windows have left behind
+};
+
+}  // namespace gradrecomp::tape
