@@ -1,5 +1,6 @@
-// Gradients of four micro-batches added up, in bfloat16 under autocast. All micro-batches share one
-// plan; replays cast as the forward pass did.
+// Gradients of four micro-batches added up, in bfloat16 under autocast. The first of a step finds
+// no gradients and is a sequence of its own, so there are two plans; replays cast as the forward
+// pass did.
 #include <ATen/autocast_mode.h>
 #include <torch/torch.h>
 

@@ -65,13 +65,14 @@ struct Options {
   std::int64_t verify_interval_steps = 100;
   /// In steps without a plan: bytes that may be saved before what the program no longer holds is
   /// verified and dropped. Such a window also ends where a named stage begins. If not given, a
-  /// window ends where it drops about as much as stays: a first step then needs little memory.
+  /// window ends where closing it drops about as much as stays: a first step then needs little
+  /// memory.
   std::optional<std::int64_t> window_bytes = {};
   /// Steps go unrecorded, see `max_overhead`, only where they then hold fewer bytes than this
   /// beyond the plan. 0: all steps are recorded.
   std::int64_t unrecorded_bytes = std::int64_t{64} << 20;
   /// Op sequences whose plans a region remembers. When one more comes, the one not followed for
-  /// longest is forgotten, and profiled again if it returns.
+  /// longest loses its plan, which is made again, mostly without a profile, if it returns.
   std::int64_t max_plans = 64;
 };
 

@@ -62,9 +62,10 @@ class GRADRECOMP_API OpenStep {
 ///
 /// The first step of every new op sequence is profiled and verified; later steps follow its plan.
 /// A region may run several times before backward, with one sequence or with several.
-/// Under no_grad the callable just runs, and so it does inside another region.
-/// Movable, not copyable; a region that was moved from throws.
-/// Threads:    one thread at a time runs a region; its backward may run on any, and beside the
+/// Under no_grad the callable just runs, and so it does inside another region. A region does not
+/// ask whether modules train or evaluate. Movable, not copyable; a region that was moved from
+/// throws. Threads:    one thread at a time runs a region; its backward may run on any, and beside
+/// the
 ///             forward pass only once the region is left.
 /// Guarantees: gradients, buffers and random state are those of the plain step, bit for bit, or
 ///             backward throws. What may still go unseen is listed under "Shortcomings" in
@@ -92,9 +93,13 @@ class GRADRECOMP_API Region {
   /// Throws:  c10::Error if no step has been profiled yet.
   [[nodiscard]] plan::Plan plan() const;
   /// The profiled op graph that plan() was made for.
+  /// Throws:  c10::Error if no step has been profiled yet.
   [[nodiscard]] plan::Graph graph() const;
+  /// Whether plan() and graph() have something to return.
   [[nodiscard]] bool has_plan() const;
+  /// As they were given.
   [[nodiscard]] Options options() const;
+  /// What the step that began last has done so far.
   [[nodiscard]] StepReport last_step() const;
   /// Op sequences that the region has a plan for.
   [[nodiscard]] std::int64_t num_plans() const;

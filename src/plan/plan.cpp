@@ -1,28 +1,11 @@
 #include "gradrecomp/plan/plan.h"
 
-#include <array>
-#include <cstddef>
-#include <iomanip>
 #include <sstream>
+
+#include "plan/spelling.h"
 
 namespace gradrecomp::plan {
 namespace {
-
-std::string spelled_bytes(std::int64_t bytes) {
-  constexpr std::array<const char*, 5> kUnits{"B", "KiB", "MiB", "GiB", "TiB"};
-  auto amount = static_cast<double>(bytes);
-  std::size_t unit = 0;
-  for (; amount >= 1024 && unit + 1 < kUnits.size(); ++unit) amount /= 1024;
-  std::ostringstream text;
-  text << std::fixed << std::setprecision(unit == 0 ? 0 : 1) << amount << ' ' << kUnits[unit];
-  return text.str();
-}
-
-std::string spelled_percent(double ratio) {
-  std::ostringstream text;
-  text << std::fixed << std::setprecision(1) << 100 * ratio << '%';
-  return text.str();
-}
 
 double share(std::int64_t part, std::int64_t whole) {
   return whole > 0 ? static_cast<double>(part) / static_cast<double>(whole) : 1.0;

@@ -3,11 +3,9 @@
 #include <c10/core/GradMode.h>
 #include <c10/util/Exception.h>
 
-#include <iomanip>
-#include <sstream>
-
 #include "gradrecomp/memory_meter.h"
 #include "gradrecomp/report.h"
+#include "plan/spelling.h"
 #include "region/step.h"
 
 namespace gradrecomp::inline GRADRECOMP_NAMESPACE {
@@ -81,10 +79,10 @@ OpenStep Region::open() {
   return OpenStep(nullptr);
 }
 
-bool Region::has_plan() const { return session().active() != nullptr; }
+bool Region::has_plan() const { return session().last_planned() != nullptr; }
 
 plan::Plan Region::plan() const {
-  const auto active = session().active();
+  const auto active = session().last_planned();
   TORCH_CHECK(active != nullptr,
               "Region::plan: the region has no plan, but must have one. Run a step and ",
               "its backward first.");
@@ -92,7 +90,7 @@ plan::Plan Region::plan() const {
 }
 
 plan::Graph Region::graph() const {
-  const auto active = session().active();
+  const auto active = session().last_planned();
   TORCH_CHECK(active != nullptr,
               "Region::graph: the region has no profile, but must have one. Run a step ",
               "and its backward first.");
@@ -106,13 +104,11 @@ StepReport Region::last_step() const { return session().report(); }
 std::int64_t Region::num_plans() const { return session().num_plans(); }
 
 std::string Region::brief_report() const {
-  const auto active = session().active();
+  const auto active = session().last_planned();
   const StepReport last = session().report();
   std::string text = active ? active->plan->brief_report() : session().why_no_plan();
   if (const auto recording = active ? active->recording_overhead : 0; recording >= 0.001) {
-    std::ostringstream share;
-    share << std::fixed << std::setprecision(1) << 100 * recording;
-    text += "; recording costs " + share.str() + "% in seconds";
+    text += "; recording costs " + plan::spelled_percent(recording) + " in seconds";
   }
   if (!last.reason.empty() && !last.profiled) text += "; the last step: " + last.reason;
   if (last.num_unrecorded_calls > 0) {
@@ -123,7 +119,7 @@ std::string Region::brief_report() const {
 }
 
 std::string Region::full_report() const {
-  const auto active = session().active();
+  const auto active = session().last_planned();
   if (!active) return brief_report();
   return brief_report() + "\n" + stage_table(*active->graph, *active->plan);
 }

@@ -4,6 +4,8 @@
 #include <iomanip>
 #include <sstream>
 
+#include "plan/simulator/replay_cost.h"
+
 namespace gradrecomp::inline GRADRECOMP_NAMESPACE {
 namespace {
 

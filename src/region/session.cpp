@@ -42,10 +42,10 @@ std::string why_not_plannable(const plan::Graph& graph) {
 }
 
 /// A sequence that goes on as a step of it kept, without a plan.
-std::shared_ptr<KnownSequence> safe_sequence(const Sequence& sequence, tape::Retentions kept,
-                                             std::string why) {
+std::shared_ptr<KnownSequence> sequence_as_kept(const Sequence& sequence, tape::Retentions kept,
+                                                std::string why) {
   auto known = std::make_shared<KnownSequence>();
-  known->why_safe = std::move(why);
+  known->why_unplanned = std::move(why);
   known->recording_plan.sequence = std::make_shared<const Sequence>(sequence);
   known->recording_plan.retentions = std::make_shared<const tape::Retentions>(std::move(kept));
   return known;
@@ -61,7 +61,7 @@ Session::Session(Options options)
   validate(options_);
 }
 
-std::shared_ptr<const KnownSequence> Session::active() const {
+std::shared_ptr<const KnownSequence> Session::last_planned() const {
   const std::lock_guard lock(mutex_);
   return sequences_.last_planned();
 }
@@ -70,7 +70,8 @@ std::string Session::why_no_plan() const {
   const std::lock_guard lock(mutex_);
   const Known& active = sequences_.active();
   const bool is_settled = active && !active->is_to_be_planned();
-  return is_settled ? "no plan: " + active->why_safe : "no plan yet: the next step is profiled";
+  return is_settled ? "no plan: " + active->why_unplanned
+                    : "no plan yet: the next step is profiled";
 }
 
 std::int64_t Session::num_plans() const {
@@ -93,7 +94,7 @@ bool Session::due_for_verification() const {
          num_steps_ % options_.verify_interval_steps == 0;
 }
 
-Session::StepMode Session::begin_step(bool may_profile) {
+Session::StepStart Session::begin_step(bool may_profile) {
   const std::lock_guard lock(mutex_);
   begin_report({});
   last_step_ = last_number_;
@@ -104,14 +105,14 @@ Session::StepMode Session::begin_step(bool may_profile) {
   if (const Known next = expected()) activate(next);
   const Known& active = sequences_.active();
   if (!active) return {};
-  StepMode mode{.signature = active->signature()};
-  if (may_profile) mode.turn = trials_.begin_step(*active);
-  if (mode.turn.is_recorded) {
-    mode.plan = recording_plan_of(*active);
+  StepStart start{.signature = active->signature()};
+  if (may_profile) start.turn = trials_.begin_step(*active);
+  if (start.turn.is_recorded) {
+    start.plan = recording_plan_of(*active);
   } else {
-    mode.most_growth = kMostGrowth * active->plan->predicted_plain_peak_bytes;
+    start.most_growth = kMostGrowth * active->plan->predicted_plain_peak_bytes;
   }
-  return mode;
+  return start;
 }
 
 void Session::at_next_step(std::function<void()> then) {
@@ -180,7 +181,7 @@ void Session::closed(std::int64_t number, StepReport step, const Sequence& seque
   const Known known = sequences_.find(sequence);
   if (step.followed_plan) {
     schedule_.followed();
-    step.reason = known ? known->why_safe : "";
+    step.reason = known ? known->why_unplanned : "";
     step.followed_plan = step.reason.empty();
   } else if (!step.profiled && known) {
     step.reason = "it began like another op sequence, whose plan it followed so far";
@@ -194,17 +195,17 @@ void Session::closed(std::int64_t number, StepReport step, const Sequence& seque
   if (goes_on_by_another) activate(known);
 }
 
-void Session::closed_unrecorded(std::int64_t number, const StepMode& mode, double forward_seconds,
+void Session::closed_unrecorded(std::int64_t number, const StepStart& start, double forward_seconds,
                                 std::int64_t growth_bytes) {
   const std::lock_guard lock(mutex_);
-  order_.came(mode.signature);
-  trials_.ended_unrecorded(/*is_another=*/growth_bytes > mode.most_growth);
-  if (mode.turn.is_timed) trials_.add_unrecorded(mode.signature, {forward_seconds, growth_bytes});
-  note_report(number, {.reason = why_unrecorded(mode), .on_trial = mode.turn.is_timed});
+  order_.came(start.signature);
+  trials_.ended_unrecorded(/*is_another=*/growth_bytes > start.most_growth);
+  if (start.turn.is_timed) trials_.add_unrecorded(start.signature, {forward_seconds, growth_bytes});
+  note_report(number, {.reason = why_unrecorded(start), .on_trial = start.turn.is_timed});
 }
 
-std::string Session::why_unrecorded(const StepMode& mode) const {
-  if (mode.turn.is_timed) return "it was not recorded, to see what recording costs";
+std::string Session::why_unrecorded(const StepStart& start) const {
+  if (start.turn.is_timed) return "it was not recorded, to see what recording costs";
   if (options_.policy) return "it was not recorded, as its policy keeps all";
   return "it was not recorded, as recording takes too much of the budget for what a plan would "
          "save";
@@ -333,14 +334,15 @@ void Session::learn(const Profiled& profiled, plan::Graph graph) {
 }
 
 void Session::settle(const Sequence& sequence, tape::Retentions kept, std::string why) {
-  remember(safe_sequence(sequence, std::move(kept), std::move(why)));
+  remember(sequence_as_kept(sequence, std::move(kept), std::move(why)));
 }
 
 void Session::settle_unplannable(const Sequence& sequence, tape::Retentions kept,
                                  const std::string& why) {
-  if (!warned_of_safe_.exchange(true)) {
-    TORCH_WARN("GradRecomp cannot plan this op sequence and drops what its first step could: ",
-               why);
+  if (!warned_of_unplannable_.exchange(true)) {
+    TORCH_WARN(
+        "GradRecomp cannot plan this op sequence; later steps keep what its first step kept: ",
+        why);
   }
   settle(sequence, std::move(kept), "it cannot be planned: " + why);
 }
@@ -351,7 +353,7 @@ void Session::never_asked(const Sequence& sequence, tape::Retentions kept) {
   if (never_asked_.size() == kMostSignatures) never_asked_.clear();
   if (++never_asked_[sequence.back()] < 2) return;
   auto known =
-      safe_sequence(sequence, std::move(kept), "no backward pass has asked it for anything");
+      sequence_as_kept(sequence, std::move(kept), "no backward pass has asked it for anything");
   known->is_provisional = true;
   remember(std::move(known));
 }

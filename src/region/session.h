@@ -39,7 +39,7 @@ class Session {
   };
 
   /// How a step that begins is to run.
-  struct StepMode {
+  struct StepStart {
     tape::RecordingPlan plan = {};  ///< none: it is to be profiled, or may not be and has none
     Trials::Turn turn = {};
     std::uint64_t signature = 0;   ///< expected of it, if it is not recorded
@@ -53,7 +53,7 @@ class Session {
 
   [[nodiscard]] const Options& options() const { return options_; }
   /// The planned sequence that was followed last, or that a backward pass made; null: none.
-  [[nodiscard]] std::shared_ptr<const KnownSequence> active() const;
+  [[nodiscard]] std::shared_ptr<const KnownSequence> last_planned() const;
   [[nodiscard]] std::string why_no_plan() const;
   [[nodiscard]] std::int64_t num_plans() const;
   /// What to call the plan that is followed, in messages; null if there is none.
@@ -61,7 +61,7 @@ class Session {
   [[nodiscard]] StepReport report() const;
 
   /// `may_profile`: it may also go unrecorded.
-  StepMode begin_step(bool may_profile);
+  StepStart begin_step(bool may_profile);
   /// Of the blocks of the step that began last; null if it follows no plan.
   [[nodiscard]] std::shared_ptr<arena::SequenceAddresses> addresses() const;
   /// The number of the step that began last. Reports are of the step with the highest.
@@ -80,7 +80,7 @@ class Session {
   /// Notes what the step of that number was when its region closed.
   void closed(std::int64_t number, StepReport step, const Sequence& sequence);
   /// The same of one that was not recorded, and took so long and so much more memory.
-  void closed_unrecorded(std::int64_t number, const StepMode& mode, double forward_seconds,
+  void closed_unrecorded(std::int64_t number, const StepStart& start, double forward_seconds,
                          std::int64_t growth_bytes);
   /// Takes into account how long the step of that number took, which was on trial.
   void timed(std::int64_t number, const Sequence& sequence, const RecordedTimes& times);
@@ -121,7 +121,7 @@ class Session {
   void note_report(std::int64_t number, StepReport step);
   void activate(const Known& known);
   void remember(Known known);
-  [[nodiscard]] std::string why_unrecorded(const StepMode& mode) const;
+  [[nodiscard]] std::string why_unrecorded(const StepStart& start) const;
   void warn_if_never_planned(const StepReport& step);
   [[nodiscard]] bool adds_nothing(const Known& before, const Profiled& profiled,
                                   const plan::Graph& graph) const;
@@ -144,7 +144,7 @@ class Session {
   std::int64_t reported_ = 0;     // the one that report_ is of
   std::int64_t num_unplanned_in_row_ = 0;
   int num_short_profiles_ = 0;
-  std::atomic<bool> warned_of_safe_ = false;
+  std::atomic<bool> warned_of_unplannable_ = false;
 };
 
 }  // namespace gradrecomp::inline GRADRECOMP_NAMESPACE

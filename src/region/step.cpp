@@ -20,7 +20,7 @@ struct EndOfThread {
 
 tape::RecordingPlan drop_everything() {
   static const auto* nothing =
-      new auto(std::make_shared<const tape::Retentions>());  // for programs that end
+      new auto(std::make_shared<const tape::Retentions>());  // graphs may outlive static objects
   return {nullptr, *nothing};
 }
 
@@ -43,10 +43,10 @@ Step::Step(std::shared_ptr<Session> session)
     tape_->guard(session_->options().guard);
     session_->next_step_begins();
   }
-  mode_ = session_ ? session_->begin_step(!is_captured_) : Session::StepMode{drop_everything()};
+  start_ = session_ ? session_->begin_step(!is_captured_) : Session::StepStart{drop_everything()};
   if (session_) number_ = session_->step_number();
-  if (mode_.turn.is_recorded) {
-    record(as_far_as_possible(mode_.plan));
+  if (start_.turn.is_recorded) {
+    record(as_far_as_possible(start_.plan));
   } else {
     start_bytes_ = profile::cpu_counter().current_bytes;
   }
@@ -55,7 +55,7 @@ Step::Step(std::shared_ptr<Session> session)
 }
 
 void Step::record(const tape::RecordingPlan& plan) {
-  tape_->backward().is_timed = mode_.turn.is_timed;
+  tape_->backward().is_timed = start_.turn.is_timed;
   if (plan.retentions == nullptr && !is_captured_) begin_profile();
   name_plan(plan);
   if (session_ && plan.retentions != nullptr && !is_captured_) place_blocks();
@@ -63,7 +63,7 @@ void Step::record(const tape::RecordingPlan& plan) {
       tape_, plan, [this](std::size_t call, std::uint64_t hash) { return left_plan(call, hash); });
   if (session_) {
     if (session_->has_substitutes()) recorder_->take_apart();
-    if (session_->verifies() && !is_captured_) recorder_->windows().verify();
+    if (session_->verifies() && !is_captured_) recorder_->windows().verify_each();
     // A captured step cannot be verified, so its values are kept where no plan says otherwise.
     if (session_->options().policy == plan::Policy("keep_all") || is_captured_)
       recorder_->windows().keep_saved();
@@ -193,7 +193,7 @@ void Step::close(bool has_returned) {
   if (!is_done && (log_ == nullptr || !sequence.empty())) {
     const auto step = std::make_shared<ClosedStep>(session_, number_, log_, std::move(placed_),
                                                    sequence, std::move(kept));
-    if (planned && mode_.turn.is_timed) step->time(open_for_.seconds());
+    if (planned && start_.turn.is_timed) step->time(open_for_.seconds());
     tape_->backward().begins = [step](tape::Tape& tape) { step->backward_begins(tape); };
   }
   if (session_) tell_session(sequence, planned);
@@ -208,7 +208,7 @@ void Step::close(bool has_returned) {
 void Step::close_unrecorded() {
   current_step = nullptr;
   const auto growth = profile::cpu_counter().current_bytes - start_bytes_;
-  session_->closed_unrecorded(number_, mode_, open_for_.seconds(), growth);
+  session_->closed_unrecorded(number_, start_, open_for_.seconds(), growth);
 }
 
 void Step::note_modes() {
@@ -221,7 +221,7 @@ void Step::tell_session(const Sequence& sequence, bool planned) {
                    {.profiled = log_ != nullptr,
                     .followed_plan = planned,
                     .reason = log_ ? why : "",
-                    .on_trial = planned && mode_.turn.is_timed,
+                    .on_trial = planned && start_.turn.is_timed,
                     .num_ops = static_cast<std::int64_t>(tape_->ops().size()),
                     .num_unrecorded_calls = tape_->counts().unrecorded_calls},
                    sequence);

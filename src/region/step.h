@@ -57,7 +57,7 @@ class Step {
   std::shared_ptr<Session> session_;
   std::int64_t number_ = 0;                  // the session's, of this step
   bool is_captured_ = tape::is_capturing();  // into a graph, to be run later
-  Session::StepMode mode_;
+  Session::StepStart start_;
   tape::Stopwatch open_for_;
   std::int64_t start_bytes_ = 0;  ///< that tensors of the host held, if it is not recorded
   std::shared_ptr<tape::Tape> tape_;

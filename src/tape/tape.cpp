@@ -177,12 +177,12 @@ void Tape::stop_wanting(ValueId first) {
 }
 
 bool Tape::has_handles() const {
-  const auto guard = lock();
+  const auto locked = lock();
   return std::ranges::any_of(values_, [](const Value& value) { return value.num_handles > 0; });
 }
 
 void Tape::seal() {
-  const auto guard = lock();
+  const auto locked = lock();
   for (ValueId id = 0; id < static_cast<ValueId>(values_.size()); ++id) distrust_if_written(id);
   for (Value& value : values_) {
     if (value.version_counter.enabled() && value.owner.use_count() > 0) {
@@ -198,7 +198,7 @@ void Tape::seal() {
 }
 
 void Tape::share_what_is_held() {
-  const auto guard = lock();
+  const auto locked = lock();
   for (ValueId id = 0; id < static_cast<ValueId>(values_.size()); ++id) {
     if (values_[id].num_handles == 0 || values_[id].external || abandoned(id)) continue;
     values_[id].with_rare().shared = original_of(id);

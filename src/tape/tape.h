@@ -90,6 +90,10 @@ class Tape : public std::enable_shared_from_this<Tape> {
   [[nodiscard]] bool is_sealed() const { return sealed_; }
   /// The value in `storage`, or -1 if the tape does not know it.
   [[nodiscard]] ValueId find(const c10::StorageImpl* storage) const;
+  /// The same of the storage of `tensor`, which has one.
+  [[nodiscard]] ValueId find(const at::Tensor& tensor) const {
+    return find(tensor.storage().unsafeGetStorageImpl());
+  }
   /// From now on `storage` is known to contain `value`.
   void know(const c10::StorageImpl* storage, ValueId value) { by_storage_[storage] = value; }
   /// Knows what a replay made, too: a backward pass inside the region goes on with it as it would
@@ -163,7 +167,7 @@ class Tape : public std::enable_shared_from_this<Tape> {
   void name_plan(std::shared_ptr<const std::string> name) { plan_name_ = std::move(name); }
   [[nodiscard]] const std::string* plan_name() const { return plan_name_.get(); }
 
-  // --- the step that it is of ---
+  // --- the step it belongs to ---
 
   /// Keeps backward threads out while it is held, to look at several things at once.
   [[nodiscard]] std::unique_lock<std::recursive_mutex> lock() const;

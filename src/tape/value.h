@@ -17,7 +17,7 @@ class HostCopy;
 enum class Hold : std::uint8_t {
   none,       ///< dropped: it lives only as long as the program holds it
   window,     ///< saved by autograd, held until the current window closes
-  kept,       ///< the plan keeps it, or it is a boundary of the safe plan
+  kept,       ///< the plan keeps it, or it is a boundary of a step without one
   source,     ///< cannot be made again: external, not replayable, or verification failed
   cached,     ///< made again by a replay, held until its last handle is released
   listed,     ///< made again by a replay whose plan lists it, held until nothing wants it

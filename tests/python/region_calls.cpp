@@ -13,6 +13,8 @@ using gradrecomp::OpenStep;
 using gradrecomp::Options;
 using gradrecomp::Region;
 
+constexpr std::int64_t kFirstStepAlone = -1;
+
 thread_local std::string last_failure;
 
 /// What `call` returns; null, false or 0 if it throws.
@@ -27,8 +29,13 @@ auto guarded(Call call) -> decltype(call()) {
   }
 }
 
-Options options_of(const char* policy, double max_overhead, bool verify) {
-  Options options{.verify = verify ? gradrecomp::Verify::first_step : gradrecomp::Verify::never};
+Options options_of(const char* policy, double max_overhead, std::int64_t verify_interval_steps) {
+  Options options{.verify = gradrecomp::Verify::never};
+  if (verify_interval_steps == kFirstStepAlone) options.verify = gradrecomp::Verify::first_step;
+  if (verify_interval_steps > 0) {
+    options.verify = gradrecomp::Verify::every_n_steps;
+    options.verify_interval_steps = static_cast<int>(verify_interval_steps);
+  }
   if (std::string_view(policy).empty()) {
     options.max_overhead = max_overhead;
     options.cost = gradrecomp::plan::CostModel::flops;
@@ -45,9 +52,11 @@ extern "C" {
 /// The sentence of the last call on this thread, empty if it did what it should.
 const char* failure() { return last_failure.c_str(); }
 
-/// A region of a fixed policy or, where that is empty, of a budget in FLOPs.
-Region* region_new(const char* policy, double max_overhead, bool verify) {
-  return guarded([&] { return new Region(options_of(policy, max_overhead, verify)); });
+/// A region of a fixed policy or, where that is empty, of a budget in FLOPs. It verifies every so
+/// many steps; 0: never, -1: the first step alone.
+Region* region_new(const char* policy, double max_overhead, std::int64_t verify_interval_steps) {
+  return guarded(
+      [&] { return new Region(options_of(policy, max_overhead, verify_interval_steps)); });
 }
 
 void region_delete(Region* region) { delete region; }

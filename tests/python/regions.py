@@ -5,10 +5,11 @@ import ctypes
 import torch
 
 SEED = 29
+FIRST_STEP, NEVER = -1, 0  # when a region verifies, but for every so many steps
 
 _SIGNATURES = {
     "failure": (ctypes.c_char_p,),
-    "region_new": (ctypes.c_void_p, ctypes.c_char_p, ctypes.c_double, ctypes.c_bool),
+    "region_new": (ctypes.c_void_p, ctypes.c_char_p, ctypes.c_double, ctypes.c_int64),
     "region_delete": (None, ctypes.c_void_p),
     "step_open": (ctypes.c_void_p, ctypes.c_void_p),
     "step_close": (ctypes.c_bool, ctypes.c_void_p),
@@ -48,9 +49,10 @@ def _run_step(region, body):
 
 
 class Region:
-    """A gradrecomp::Region around any Python code."""
+    """A gradrecomp::Region around any Python code, which verifies FIRST_STEP alone, every so many
+    steps, or NEVER."""
 
-    def __init__(self, policy="", max_overhead=0.1, verify=True):
+    def __init__(self, policy="", max_overhead=0.1, verify=FIRST_STEP):
         self._region = _checked(_calls.region_new(policy.encode(), max_overhead, verify))
 
     def __del__(self):
@@ -86,10 +88,13 @@ def every_mode():
     kinds = {
         "keep_all": {"policy": "keep_all"},
         "drop_all": {"policy": "drop_all"},
+        "every_2": {"policy": "every_2"},
+        "nested": {"policy": "nested"},
         "FLOPs budget": {"max_overhead": 0.1},
     }
     modes = {"checkpoint()": lambda: checkpoint}
-    for verify, suffix in ((True, ""), (False, ", never verified")):
+    suffixes = {FIRST_STEP: "", NEVER: ", never verified", 2: ", every second step verified"}
+    for verify, suffix in suffixes.items():
         for kind, options in kinds.items():
             modes[kind + suffix] = lambda options=options, verify=verify: Region(**options, verify=verify).run
     return modes

@@ -8,6 +8,7 @@
 
 #include "gradrecomp/region.h"
 #include "gradrecomp/report.h"
+#include "plan/simulator/replay_cost.h"
 #include "support/training.h"
 
 namespace gradrecomp::test {

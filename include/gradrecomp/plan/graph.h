@@ -50,17 +50,6 @@ struct Op {
   bool operator==(const Op&) const = default;
 };
 
-/// Most bytes that the forward pass takes inside `op`, its outputs included; none of its own for a
-/// part, whose outputs are among those of its call.
-constexpr std::int64_t forward_transient_bytes(const Op& op) {
-  return op.is_part ? 0 : op.transient_bytes;
-}
-
-/// The fewest seconds that a replay of `op` takes: those among replays of all ops around it.
-constexpr double least_replay_seconds(const Op& op) {
-  return op.joins ? op.joined_seconds : op.replay_seconds;
-}
-
 /// What happened in the profiled step, in order. Bytes of values are not in `outside` events.
 enum class EventKind : std::uint8_t {
   run_op,    ///< forward ran op `id`

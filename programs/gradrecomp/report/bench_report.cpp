@@ -85,8 +85,9 @@ std::string warnings(const std::vector<ArmResult>& results) {
   }
   for (const ArmResult& result : results) {
     if (!result.last_step.reason.empty()) {
-      text += fmt::format("Arm {}: the last step followed no plan: {}.\n", result.arm,
-                          result.last_step.reason);
+      const std::string& reason = result.last_step.reason;
+      text += fmt::format("Arm {}: the last step followed no plan: {}{}\n", result.arm, reason,
+                          reason.ends_with('.') ? "" : ".");
     } else if (!result.followed_plan) {
       text += fmt::format("Arm {} left its plan.\n", result.arm);
     }

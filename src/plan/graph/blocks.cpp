@@ -40,7 +40,7 @@ class Cutter {
     }
     small_bytes_ = saved_before_.back() / std::max<std::int64_t>(2000, 4 * num_saved(graph));
     least_bytes_ = saved_before_.back() / max_blocks;
-    sweep();
+    scan();
   }
 
   Blocks cut() {
@@ -59,7 +59,7 @@ class Cutter {
 
  private:
   /// One pass over the cuts: which are sound, crossed by one value, and by how many bytes.
-  void sweep() {
+  void scan() {
     const auto num_ops = static_cast<Index>(graph_.ops.size());
     sound_.assign(num_ops + 1, true);
     single_.assign(num_ops + 1, false);

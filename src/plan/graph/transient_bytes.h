@@ -14,4 +14,10 @@ inline std::int64_t transient_bytes(const Op& op, Index device) {
   return place < op.further_transient_bytes.size() ? op.further_transient_bytes[place] : 0;
 }
 
+/// Most bytes that the forward pass takes inside `op`, its outputs included; none of its own for a
+/// part, whose outputs are among those of its call.
+constexpr std::int64_t forward_transient_bytes(const Op& op) {
+  return op.is_part ? 0 : op.transient_bytes;
+}
+
 }  // namespace gradrecomp::plan

@@ -6,6 +6,7 @@
 
 #include "plan/graph/choosable_values.h"
 #include "plan/graph/wanted_values.h"
+#include "plan/simulator/replay_cost.h"
 #include "policy_sets.h"
 
 // Note [ Eviction ]

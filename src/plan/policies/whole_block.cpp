@@ -10,6 +10,7 @@
 #include "plan/graph/blocks.h"
 #include "plan/graph/op_groups.h"
 #include "plan/graph/pareto.h"
+#include "plan/simulator/replay_cost.h"
 #include "policy_sets.h"
 
 // Note [ Whole blocks ]

@@ -2,6 +2,8 @@
 
 #include <cstddef>
 
+#include "plan/graph/transient_bytes.h"
+
 // Note [ Lower bounds ]
 // ~~~~~~~~~~~~~~~~~~~~~
 // Let load(t) be the live bytes of a plan at moment t, cost its overhead, and w(t) weights that sum

@@ -1,5 +1,7 @@
 #include "plan/simulator/compiled_graph.h"
 
+#include "plan/graph/transient_bytes.h"
+
 namespace gradrecomp::plan {
 namespace {
 

@@ -8,6 +8,11 @@
 
 namespace gradrecomp::plan {
 
+/// The fewest seconds that a replay of `op` takes: those among replays of all ops around it.
+constexpr double least_replay_seconds(const Op& op) {
+  return op.joins ? op.joined_seconds : op.replay_seconds;
+}
+
 /// What replays cost as a ratio to the plain step, under one cost model.
 ///
 /// A total adds a millionth of a second ratio, which breaks ties: without it replays that are free

@@ -25,7 +25,7 @@ struct KnownSequence {
   std::shared_ptr<const plan::Plan> plan;    ///< null: none was made, or it was forgotten
   c10::Device device = c10::kCPU;            ///< that its ops ran on
   std::shared_ptr<const std::string> name;   ///< of the plan, for messages
-  std::string why_safe;         ///< why it goes by what its first step kept; empty if by a plan
+  std::string why_unplanned;    ///< why it goes by what its first step kept; empty if by a plan
   bool is_provisional = false;  ///< it goes so until a backward pass comes
   /// What recording costs as a ratio to the plain step, as far as it has been measured.
   double recording_overhead = 0;
@@ -34,7 +34,7 @@ struct KnownSequence {
   std::shared_ptr<arena::SequenceAddresses> addresses;
 
   [[nodiscard]] std::uint64_t signature() const { return recording_plan.sequence->back(); }
-  [[nodiscard]] bool is_to_be_planned() const { return why_safe.empty(); }
+  [[nodiscard]] bool is_to_be_planned() const { return why_unplanned.empty(); }
 };
 
 }  // namespace gradrecomp::inline GRADRECOMP_NAMESPACE

@@ -60,4 +60,12 @@ std::size_t num_owners_in(c10::ArrayRef<c10::IValue> returned, const c10::Storag
   return owners.size();
 }
 
+bool is_held_elsewhere(const at::Tensor& tensor, c10::ArrayRef<c10::IValue> returned,
+                       std::size_t num_own) {
+  const c10::Storage& storage = tensor.storage();
+  const std::size_t num_owners = num_owners_in(returned, *storage.unsafeGetStorageImpl());
+  return static_cast<std::size_t>(tensor.use_count()) > num_own + 1 ||
+         static_cast<std::size_t>(storage.use_count()) > num_own + num_owners;
+}
+
 }  // namespace gradrecomp::tape

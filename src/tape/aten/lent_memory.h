@@ -21,4 +21,9 @@ namespace gradrecomp::tape {
 [[nodiscard]] std::size_t num_owners_in(c10::ArrayRef<c10::IValue> returned,
                                         const c10::StorageImpl& storage);
 
+/// Whether something else holds `tensor`, one of what an operator `returned`, or its memory.
+/// `num_own`: how many references to each the caller holds beside `returned`.
+[[nodiscard]] bool is_held_elsewhere(const at::Tensor& tensor, c10::ArrayRef<c10::IValue> returned,
+                                     std::size_t num_own);
+
 }  // namespace gradrecomp::tape

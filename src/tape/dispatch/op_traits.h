@@ -57,6 +57,8 @@ struct OpTraits {
   bool seeded = false;         ///< may draw from a random generator
   bool writes_unsaid = false;  ///< maybe, whatever its tensors are: it returns nothing else
   bool replayable = true;      ///< false: nondeterministic, collective, or it changes storages
+
+  [[nodiscard]] std::size_t num_arguments() const { return writes.size(); }
 };
 
 /// Traits of `op`, computed once per operator and never destroyed.

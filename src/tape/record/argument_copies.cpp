@@ -17,7 +17,7 @@ void ArgumentCopies::add_to(Draft& draft, const torch::jit::Stack& stack) {
 void ArgumentCopies::add_statistics(Draft& draft, const torch::jit::Stack& stack) {
   const OpTraits& traits = draft.traits;
   if (traits.running_statistics.empty()) return;
-  const std::size_t first = stack.size() - traits.writes.size();
+  const std::size_t first = stack.size() - traits.num_arguments();
   draft.updates_statistics =
       traits.training_argument < 0 || stack[first + traits.training_argument].toBool();
   if (draft.updates_statistics) return;
@@ -32,8 +32,8 @@ void ArgumentCopies::add_statistics(Draft& draft, const torch::jit::Stack& stack
 // Nothing is made again from memory that may be gone. Autograd saves most weights in such memory,
 // which then lasts; those that it does not save are biases, which are small.
 void ArgumentCopies::add_lent_parameters(Draft& draft, const torch::jit::Stack& stack) {
-  const std::size_t first = stack.size() - draft.traits.writes.size();
-  for (std::size_t i = 0; i < draft.traits.writes.size(); ++i) {
+  const std::size_t first = stack.size() - draft.traits.num_arguments();
+  for (std::size_t i = 0; i < draft.traits.num_arguments(); ++i) {
     if (draft.traits.writes[i] != 0 || !stack[first + i].isTensor()) continue;
     const at::Tensor& tensor = stack[first + i].toTensor();
     if (!tensor.defined() || !tensor.requires_grad() || !is_worth_a_copy(tensor)) continue;

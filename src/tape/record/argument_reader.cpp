@@ -32,7 +32,7 @@ bool has_gradient(const at::TensorBase& tensor) {
 }
 
 void ArgumentReader::read(Draft& draft, const torch::jit::Stack& stack) {
-  const std::size_t count = draft.traits.writes.size();
+  const std::size_t count = draft.traits.num_arguments();
   draft.op.arguments.reserve(count);
   draft.op.reads.reserve(num_tensors(torch::jit::last(stack, count)));
   for (std::size_t i = 0; i < count; ++i) {
@@ -49,29 +49,9 @@ void ArgumentReader::read_argument(Draft& draft, std::int16_t position,
     if (tensor.defined()) read_tensor(draft, tensor, position, -1);
     return;
   }
-  if (argument.isTensorList()) {
-    const auto tensors = argument.toTensorList();
-    c10::List<at::Tensor> places;
-    for (std::size_t i = 0; i < tensors.size(); ++i) {
-      places.push_back(at::Tensor());
-      const at::Tensor tensor = tensors.get(i);
-      if (tensor.defined()) read_tensor(draft, tensor, position, static_cast<std::int32_t>(i));
-    }
-    arguments.emplace_back(std::move(places));
-    return;
-  }
+  if (argument.isTensorList()) return read_list(draft, position, argument.toTensorList());
   if (argument.isOptionalTensorList()) {
-    const auto tensors = argument.toOptionalTensorList();
-    c10::List<std::optional<at::Tensor>> places;
-    for (std::size_t i = 0; i < tensors.size(); ++i) {
-      places.push_back(std::nullopt);
-      const std::optional<at::Tensor> tensor = tensors.get(i);
-      if (tensor && tensor->defined()) {
-        read_tensor(draft, *tensor, position, static_cast<std::int32_t>(i));
-      }
-    }
-    arguments.emplace_back(std::move(places));
-    return;
+    return read_list(draft, position, argument.toOptionalTensorList());
   }
   bool holds_tensors = false;
   for_each_tensor(argument, [&](const at::Tensor& tensor, std::int32_t element) {
@@ -83,6 +63,20 @@ void ArgumentReader::read_argument(Draft& draft, std::int16_t position,
   arguments.push_back(holds_tensors ? c10::IValue() : argument);
 }
 
+template <typename Tensor>
+void ArgumentReader::read_list(Draft& draft, std::int16_t position,
+                               const c10::List<Tensor>& tensors) {
+  c10::List<Tensor> places;
+  for (std::size_t i = 0; i < tensors.size(); ++i) {
+    places.push_back(Tensor());
+    const std::optional<at::Tensor> tensor = tensors.get(i);
+    if (tensor && tensor->defined()) {
+      read_tensor(draft, *tensor, position, static_cast<std::int32_t>(i));
+    }
+  }
+  draft.op.arguments.emplace_back(std::move(places));
+}
+
 void ArgumentReader::read_tensor(Draft& draft, const at::Tensor& tensor, std::int16_t argument,
                                  std::int32_t element) {
   const OpTraits& traits = draft.traits;
@@ -91,13 +85,13 @@ void ArgumentReader::read_tensor(Draft& draft, const at::Tensor& tensor, std::in
   bool updated = false;
   if (std::find(statistics.begin(), statistics.end(), argument) != statistics.end()) {
     const bool optional = traits.writes[argument] == 0;
-    updated = draft.updates_statistics && is_watched(tensor);
+    updated = draft.updates_statistics && matters_to_replays(tensor);
     // The running buffers only receive; without them the op gives the same outputs.
     if (draft.updates_statistics && optional && !updated) return;
     scratch = draft.updates_statistics && !updated;
   }
   const bool constant = tensor.unsafeGetTensorImpl()->is_wrapped_number() && tensor.is_cpu() &&
-                        tape_.find(tensor.storage().unsafeGetStorageImpl()) < 0;
+                        tape_.find(tensor) < 0;
   const bool written = (traits.writes[argument] != 0 || updated) && !scratch;
   Read& read = draft.op.reads.emplace_back();
   read.value = constant ? writer_.add_constant(tensor) : writer_.read(tensor);
@@ -120,8 +114,8 @@ void ArgumentReader::read_tensor(Draft& draft, const at::Tensor& tensor, std::in
 }
 
 // Whether what `tensor` held before a hidden update may matter to a replay.
-bool ArgumentReader::is_watched(const at::Tensor& tensor) const {
-  const ValueId known = tape_.find(tensor.storage().unsafeGetStorageImpl());
+bool ArgumentReader::matters_to_replays(const at::Tensor& tensor) const {
+  const ValueId known = tape_.find(tensor);
   if (known < 0) return false;
   const Value& value = tape_.values()[known];
   return !value.external || value.num_reads > 0;

@@ -1,5 +1,6 @@
 #pragma once
 
+#include <ATen/core/List.h>
 #include <ATen/core/Tensor.h>
 #include <ATen/core/ivalue.h>
 #include <ATen/core/stack.h>
@@ -25,9 +26,11 @@ class ArgumentReader {
 
  private:
   void read_argument(Draft& draft, std::int16_t position, const c10::IValue& argument);
+  template <typename Tensor>
+  void read_list(Draft& draft, std::int16_t position, const c10::List<Tensor>& tensors);
   void read_tensor(Draft& draft, const at::Tensor& tensor, std::int16_t argument,
                    std::int32_t element);
-  [[nodiscard]] bool is_watched(const at::Tensor& tensor) const;
+  [[nodiscard]] bool matters_to_replays(const at::Tensor& tensor) const;
 
   const Tape& tape_;
   TapeWriter& writer_;

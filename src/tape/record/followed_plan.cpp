@@ -4,7 +4,7 @@
 #include <set>
 #include <utility>
 
-#include "tape/record/engine.h"
+#include "tape/writing/unseen_write_operator.h"
 
 namespace gradrecomp::tape {
 namespace {

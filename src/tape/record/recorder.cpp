@@ -18,9 +18,10 @@
 #include "tape/dispatch/shortage.h"
 #include "tape/observer.h"
 #include "tape/print.h"
-#include "tape/record/engine.h"
+#include "tape/record/recording_engine.h"
 #include "tape/substitutes/pointwise_step.h"
 #include "tape/writing/split_calls.h"
+#include "tape/writing/unseen_write_operator.h"
 
 namespace gradrecomp::tape {
 namespace {
@@ -92,8 +93,8 @@ ValueId Recorder::save(const at::Tensor& tensor) {
 void Recorder::record(const c10::OperatorHandle& op, c10::DispatchKeySet keys,
                       torch::jit::Stack* stack) {
   const OpTraits& traits = traits_of(op);
-  if (traits.passive || (traits.resizes && !grows(*stack, traits.writes.size()))) {
-    mix_gradients(torch::jit::last(*stack, traits.writes.size()));
+  if (traits.passive || (traits.resizes && !grows(*stack, traits.num_arguments()))) {
+    mix_gradients(torch::jit::last(*stack, traits.num_arguments()));
     const std::vector<ValueId> growing = unseen_writes_.values_to_grow(traits, *stack);
     op.redispatchBoxed(keys, stack);
     for (const ValueId value : growing) writer_.expect_bump(value);
@@ -106,7 +107,7 @@ void Recorder::record(const c10::OperatorHandle& op, c10::DispatchKeySet keys,
 
 void Recorder::record_or_pass_on(const OpTraits& traits, c10::DispatchKeySet keys,
                                  torch::jit::Stack* stack) {
-  if (!is_recordable(*stack, traits.writes.size())) return pass_on(traits, keys, stack);
+  if (!is_recordable(*stack, traits.num_arguments())) return pass_on(traits, keys, stack);
   unseen_writes_.look_before(traits, *stack);
   record_call(traits, keys, stack);
 }
@@ -115,10 +116,10 @@ void Recorder::record_or_pass_on(const OpTraits& traits, c10::DispatchKeySet key
 void Recorder::record_suspect(const OpTraits& traits, c10::DispatchKeySet keys,
                               torch::jit::Stack* stack) {
   std::vector<at::Tensor> tensors;
-  for (const c10::IValue& argument : torch::jit::last(*stack, traits.writes.size())) {
+  for (const c10::IValue& argument : torch::jit::last(*stack, traits.num_arguments())) {
     for_each_tensor(argument, [&](const at::Tensor& tensor, std::int32_t) {
       tensors.push_back(tensor);
-      unseen_writes_.watch(tensor);
+      unseen_writes_.note_content(tensor);
     });
   }
   const auto look_after = [&] {
@@ -140,13 +141,13 @@ bool Recorder::is_recordable(const torch::jit::Stack& stack, std::size_t num_arg
 
 /// See Note [ The door ].
 void Recorder::pass_on(const OpTraits& traits, c10::DispatchKeySet keys, torch::jit::Stack* stack) {
-  const std::size_t first = stack->size() - traits.writes.size();
+  const std::size_t first = stack->size() - traits.num_arguments();
   ++tape_->counts().unrecorded_calls;
-  mix_gradients(torch::jit::last(*stack, traits.writes.size()));
-  for (std::size_t i = 0; i < traits.writes.size(); ++i) {
+  mix_gradients(torch::jit::last(*stack, traits.num_arguments()));
+  for (std::size_t i = 0; i < traits.num_arguments(); ++i) {
     for_each_tensor((*stack)[first + i], [&](const at::Tensor& tensor, std::int32_t) {
       if (!is_plain(tensor)) return;
-      const ValueId known = tape_->find(tensor.storage().unsafeGetStorageImpl());
+      const ValueId known = tape_->find(tensor);
       if (known < 0) return;
       if (traits.writes[i] != 0) {
         unseen_writes_.note(tensor);
@@ -166,7 +167,7 @@ void Recorder::take_in_results(const OpTraits& traits, c10::DispatchKeySet keys,
   const bool makes_values = std::ranges::any_of(returned, [&](const c10::IValue& value) {
     bool is_new = false;
     for_each_tensor(value, [&](const at::Tensor& tensor, std::int32_t) {
-      is_new |= is_plain(tensor) && tape_->find(tensor.storage().unsafeGetStorageImpl()) < 0;
+      is_new |= is_plain(tensor) && tape_->find(tensor) < 0;
     });
     return is_new;
   });
@@ -224,7 +225,7 @@ void Recorder::end(Draft& draft, const torch::jit::Stack* stack) {
   const bool makes_values = !draft.op.results.empty();
   std::optional<Part> part;
   if (takes_apart_ && stack != nullptr) {
-    part = part_of(draft, torch::jit::last(*stack, draft.traits.num_returns));
+    part = take_part_of(draft, torch::jit::last(*stack, draft.traits.num_returns));
     if (part) plan_.note_part(part->made.defined());
   }
   if (makes_values) finish(std::move(draft.op));
@@ -235,7 +236,7 @@ void Recorder::end(Draft& draft, const torch::jit::Stack* stack) {
 
 /// A step must not fail because a kernel of ours does, as it may on a card that it
 /// was not compiled for. The step goes on without.
-std::optional<Part> Recorder::part_of(Draft& draft, c10::ArrayRef<c10::IValue> returned) {
+std::optional<Part> Recorder::take_part_of(Draft& draft, c10::ArrayRef<c10::IValue> returned) {
   // Below autograd, and not to be recorded.
   const at::AutoDispatchBelowADInplaceOrView below_autograd;
   const c10::OptionalDeviceGuard on_device(draft.device);

@@ -13,9 +13,9 @@
 #include "tape/record/argument_reader.h"
 #include "tape/record/followed_plan.h"
 #include "tape/record/result_finder.h"
+#include "tape/record/windows.h"
 #include "tape/writing/tape_writer.h"
 #include "tape/writing/unseen_writes.h"
-#include "tape/writing/windows.h"
 
 namespace gradrecomp::tape {
 
@@ -87,7 +87,7 @@ class Recorder {
   void call(Draft& draft, torch::jit::Stack* stack);
   void judge(ValueId value);
   void end(Draft& draft, const torch::jit::Stack* stack);
-  std::optional<Part> part_of(Draft& draft, c10::ArrayRef<c10::IValue> returned);
+  std::optional<Part> take_part_of(Draft& draft, c10::ArrayRef<c10::IValue> returned);
   void finish(Op&& op);
 
   std::shared_ptr<Tape> tape_;

@@ -14,21 +14,13 @@ bool is_never_differentiated(c10::ScalarType type) {
   return !c10::isFloatingType(type) && !c10::isComplexType(type);
 }
 
-/// Whether an operator that is not LibTorch's own has kept hold of `tensor`, one of what it
-/// returned.
-bool is_kept_by_its_maker(const OpTraits& traits, const at::Tensor& tensor,
-                          c10::ArrayRef<c10::IValue> returned) {
-  if (!traits.foreign) return false;
-  const c10::Storage& storage = tensor.storage();
-  const std::size_t num_owners = num_owners_in(returned, *storage.unsafeGetStorageImpl());
-  return tensor.use_count() > 1 || storage.use_count() > num_owners;
-}
-
-/// Whether the operator that returned `tensor` may write to its memory once more, or others may.
+/// Whether the operator that returned `tensor` may write to its memory once more, as one that is
+/// not LibTorch's own may have kept hold of it, or others may.
 bool is_left_to_others(const OpTraits& traits, const at::Tensor& tensor,
                        c10::ArrayRef<c10::IValue> returned) {
   const c10::StorageImpl& storage = *tensor.storage().unsafeGetStorageImpl();
-  return is_lent(storage) || is_mapped(storage) || is_kept_by_its_maker(traits, tensor, returned);
+  return is_lent(storage) || is_mapped(storage) ||
+         (traits.foreign && is_held_elsewhere(tensor, returned, 0));
 }
 
 }  // namespace
@@ -62,9 +54,9 @@ void ResultFinder::find_result(Draft& draft, const at::Tensor& tensor, std::int1
     draft.returns_more = true;
     return;
   }
-  if (const ValueId known = tape_.find(tensor.storage().unsafeGetStorageImpl()); known >= 0) {
+  if (const ValueId known = tape_.find(tensor); known >= 0) {
     const bool is_declared = draft.op.handle().schema().returns()[output].alias_info() != nullptr;
-    if (!is_declared) writer_.watch(known, tensor);
+    if (!is_declared) writer_.follow_counter(known, tensor);
     return;
   }
   const auto producer = static_cast<OpId>(tape_.ops().size());

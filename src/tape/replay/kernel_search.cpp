@@ -259,7 +259,7 @@ bool KernelSearch::are_found_equal(const c10::Storage& one, const c10::Storage& 
 
 void KernelSearch::end_trial_at(OpId id, OpId first, std::vector<ReplayTimes>& times) {
   if (trial_.last != id) return;
-  const Trial trial = std::exchange(trial_, {});
+  const JoinTrial trial = std::exchange(trial_, {});
   const OpId count = trial.last - trial.first;
   const bool is_equal = trial.by_ops && are_found_equal(trial.by_kernels, trial.by_ops);
   for (OpId joined = trial.first + 1; joined <= trial.last; ++joined) {

@@ -30,7 +30,7 @@ class KernelSearch : protected Sweep {
 
  private:
   /// What kernels made of an op and those that join it, until the ops have made it one by one.
-  struct Trial {
+  struct JoinTrial {
     OpId first = -1;  ///< -1: no trial is running
     OpId last = -1;
     c10::Storage by_kernels;
@@ -54,7 +54,7 @@ class KernelSearch : protected Sweep {
   int count_candidates(OpId id, OpId last);
   [[nodiscard]] bool are_found_equal(const c10::Storage& one, const c10::Storage& other);
 
-  Trial trial_;
+  JoinTrial trial_;
   c10::Storage last_made_;  ///< by the current op
   /// By operator, the last that gave equal bits.
   std::unordered_map<std::uint64_t, int> likely_formulas_;

@@ -18,7 +18,7 @@
 namespace gradrecomp::tape {
 
 void Replayer::release_handle(ValueId handle) {
-  const auto guard = tape_.lock();
+  const auto locked = tape_.lock();
   let_go_of_unused();
   note_early_backward();
   const ValueId id = last_version(tape_, handle);
@@ -66,7 +66,7 @@ void Replayer::copy_before_it_goes(ValueId id) {
 }
 
 void Replayer::hold_while_used(const at::Tensor& unpacked) {
-  const auto guard = tape_.lock();
+  const auto locked = tape_.lock();
   let_go_of_unused();
   tape_.backward().unpacked.push_back(unpacked);
 }
@@ -87,7 +87,7 @@ void Replayer::note_early_backward() {
 }
 
 void Replayer::asked_by(int graph_task) {
-  const auto guard = tape_.lock();
+  const auto locked = tape_.lock();
   BackwardPasses& passes = tape_.backward();
   if (graph_task < 0 || graph_task == passes.last) return;
   passes.last = graph_task;
@@ -98,7 +98,7 @@ c10::Storage Replayer::materialize(ValueId handle) {
   const auto turn = tape_.findings().draws
                         ? turn_to_draw()
                         : std::unique_lock<std::recursive_mutex>();  // before our own lock
-  const auto guard = tape_.lock();
+  const auto locked = tape_.lock();
   const ValueId id = last_version(tape_, handle);
   if (Observer* observer = tape_.observer()) observer->demanded(tape_, id);
   note_early_backward();
@@ -131,7 +131,7 @@ c10::Storage Replayer::replay(ValueId id) {
 }
 
 std::string Replayer::describe(ValueId handle) const {
-  const auto guard = tape_.lock();
+  const auto locked = tape_.lock();
   const Value& value = tape_.values()[last_version(tape_, handle)];
   const std::string* plan_name = tape_.plan_name();
   std::string text = "GradRecomp was rematerializing " + std::to_string(value.bytes) + " bytes";
@@ -140,7 +140,7 @@ std::string Replayer::describe(ValueId handle) const {
 }
 
 void Replayer::drop_cached() {
-  const auto guard = tape_.lock();
+  const auto locked = tape_.lock();
   let_go_of_unused();  // another pass, around this one or beside it, may go on with the rest
   for (ValueId id = 0; id < static_cast<ValueId>(tape_.values().size()); ++id) {
     if (is_copy(tape_.values()[id].hold)) tape_.forget_copy(id);

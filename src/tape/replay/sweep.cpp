@@ -202,10 +202,7 @@ void Sweep::settle(const Op& op, const Stack& returns) {
 c10::Storage Sweep::own_storage(const Op& op, const at::Tensor& tensor, const Stack& returned) {
   c10::Storage storage = tensor.storage();
   const bool may_be_kept = op.traits->foreign && !op.packed_form;
-  const bool is_shared =
-      may_be_kept &&
-      (tensor.use_count() > 2 ||
-       storage.use_count() > 1 + num_owners_in(returned, *storage.unsafeGetStorageImpl()));
+  const bool is_shared = may_be_kept && is_held_elsewhere(tensor, returned, 1);
   if (!is_shared && !is_lent(*storage.unsafeGetStorageImpl())) return storage;
   const StreamScope stream(op.stream);
   return clone(storage);

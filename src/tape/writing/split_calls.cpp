@@ -63,7 +63,7 @@ const Read* read_of(const Op& call, std::int16_t argument) {
 /// A read of what the call has just returned, by no argument of it.
 Read read_back(const at::Tensor& returned, Tape& tape) {
   Read read;
-  read.value = tape.find(returned.storage().unsafeGetStorageImpl());
+  read.value = tape.find(returned);
   read.argument = -1;
   read.geometry = tape.geometry_of(returned);
   return read;
@@ -76,7 +76,7 @@ bool writes_nothing(const Op& call) {
 /// Whether `tensor` is a value of its own that `call` has made.
 bool is_made_by(const Op& call, const at::Tensor& tensor, const Tape& tape) {
   if (!tensor.defined() || !tensor.has_storage()) return false;
-  const ValueId id = tape.find(tensor.storage().unsafeGetStorageImpl());
+  const ValueId id = tape.find(tensor);
   return std::ranges::find(call.results, id, &Result::value) != call.results.end();
 }
 

@@ -23,7 +23,7 @@ bool is_same(const c10::VariableVersion& one, const c10::VariableVersion& other)
   return std::memcmp(&one, &other, sizeof(one)) == 0;
 }
 
-bool is_watched(const Value& value, const c10::VariableVersion& counter) {
+bool is_followed(const Value& value, const c10::VariableVersion& counter) {
   const auto is_this = [&](const c10::VariableVersion& known) { return is_same(known, counter); };
   return is_this(value.version_counter) ||
          (value.rare && std::ranges::any_of(value.rare->alias_counters, is_this));
@@ -35,7 +35,7 @@ ValueId TapeWriter::read(const at::Tensor& tensor) {
   auto* storage = tensor.storage().unsafeGetStorageImpl();
   const ValueId known = tape_.find(storage);
   if (known >= 0) {
-    watch(known, tensor);
+    follow_counter(known, tensor);
     return known;
   }
   const ValueId id = add_value(tensor, -1);
@@ -47,7 +47,7 @@ ValueId TapeWriter::read(const at::Tensor& tensor) {
 
 bool TapeWriter::is_external(const at::Tensor& tensor) const {
   if (!tensor.has_storage()) return false;
-  const ValueId known = tape_.find(tensor.storage().unsafeGetStorageImpl());
+  const ValueId known = tape_.find(tensor);
   return known < 0 || values()[known].external;
 }
 
@@ -70,12 +70,12 @@ void TapeWriter::take_counter(ValueId id, const at::Tensor& tensor) {
   value.seen_version = value.version();
 }
 
-void TapeWriter::watch(ValueId id, const at::Tensor& alias) {
+void TapeWriter::follow_counter(ValueId id, const at::Tensor& alias) {
   if (alias.is_inference()) return;
   Value& value = values()[id];
   if (!value.version_counter.enabled()) return take_counter(id, alias);
   const auto& counter = alias.unsafeGetTensorImpl()->version_counter();
-  if (is_watched(value, counter)) return;
+  if (is_followed(value, counter)) return;
   RareParts& rare = value.with_rare();
   std::erase_if(rare.alias_counters, [&](const c10::VariableVersion& known) {
     if (!known.unique()) return false;
@@ -143,7 +143,7 @@ bool TapeWriter::is_unknown(ValueId id) const {
   return can_look && !value.has_print && !tape_.abandoned(id);
 }
 
-bool TapeWriter::was_written_unseen(ValueId id, const at::Tensor* part, bool bumped) {
+bool TapeWriter::was_written_unseen(ValueId id, const at::Tensor* shown, bool bumped) {
   const Value& value = values()[id];
   const bool has_grown = has_new_version(id, bumped);
   if (value.uninitialized && !value.must_keep) return false;  // nothing relies on it yet
@@ -153,7 +153,7 @@ bool TapeWriter::was_written_unseen(ValueId id, const at::Tensor* part, bool bum
   if (!storage) return false;
   Contents& contents = tape_.contents();
   const bool fits =
-      part != nullptr ? contents.fits(id, storage, Geometry(*part)) : contents.fits(id, storage);
+      shown != nullptr ? contents.fits(id, storage, Geometry(*shown)) : contents.fits(id, storage);
   return !fits;
 }
 
@@ -259,32 +259,6 @@ void TapeWriter::hold_in_window(ValueId id) {
   Value& value = values()[id];
   if (value.hold != Hold::none) return;
   if (auto storage = tape_.live_storage(id)) tape_.hold(id, Hold::window, std::move(storage));
-}
-
-bool TapeWriter::is_in_window(ValueId id) const {
-  const Value& value = values()[id];
-  return value.overwritten_by < 0 && value.hold != Hold::source;
-}
-
-std::int64_t TapeWriter::boundary_bytes(ValueId first) const {
-  std::int64_t bytes = 0;
-  for (ValueId id = first; id < static_cast<ValueId>(values().size()); ++id) {
-    if (is_in_window(id) && !tape_.abandoned(id)) bytes += values()[id].bytes;
-  }
-  return bytes;
-}
-
-void TapeWriter::close_window(ValueId first, bool keeps_saved) {
-  for (ValueId id = first; id < static_cast<ValueId>(values().size()); ++id) {
-    if (!is_in_window(id)) continue;
-    const Value& value = values()[id];
-    const bool is_saved = value.hold == Hold::window && value.num_handles > 0;
-    if (!tape_.abandoned(id) || (keeps_saved && is_saved)) {
-      keep(id);
-    } else if (value.hold == Hold::window) {
-      tape_.let_go(id);
-    }
-  }
 }
 
 ValueId TapeWriter::add_handle(const at::Tensor& tensor) {

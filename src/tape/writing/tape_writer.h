@@ -41,16 +41,16 @@ class TapeWriter {
   // --- unseen writes ---
 
   /// Notes that `alias` shows `value` too, with a version counter of its own.
-  void watch(ValueId value, const at::Tensor& alias);
+  void follow_counter(ValueId value, const at::Tensor& alias);
   /// Notes what a tensor shows of a source, and all of it if that `reads_beyond` what it shows,
   /// unless it is known or does not matter.
   void print_source(ValueId value, const Geometry& shown, bool reads_beyond);
   /// Whether the content of `value` is unknown, though the guard could know it.
   [[nodiscard]] bool is_unknown(ValueId value) const;
-  /// Whether what `part` shows of `value`, or any of it if null, has been written unseen since the
+  /// Whether what `shown` shows of `value`, or any of it if null, has been written unseen since the
   /// last look.
   /// `bumped`: its version counter has grown on account of a write that is yet to come.
-  [[nodiscard]] bool was_written_unseen(ValueId value, const at::Tensor* part, bool bumped);
+  [[nodiscard]] bool was_written_unseen(ValueId value, const at::Tensor* shown, bool bumped);
   /// Notes that the version counter of `value` is about to grow, or has.
   void expect_bump(ValueId value) { ++values()[value].num_due_bumps; }
   /// Whether an op made it that keeps hold of its memory, so that it may be written at any time,
@@ -69,12 +69,10 @@ class TapeWriter {
   void keep_as_planned(ValueId value);
   /// Lets go of the device's memory of what leaves after ops up to `op`.
   void leave_after(OpId op);
+  /// Holds it until the window ends that it is in.
   void hold_in_window(ValueId value);
-  /// The bytes of values from `first` on that become a boundary if the window ends now.
-  [[nodiscard]] std::int64_t boundary_bytes(ValueId first) const;
-  /// Ends a window: what the program still holds becomes a boundary, the rest is dropped, unless
-  /// autograd has saved it and `keeps_saved`.
-  void close_window(ValueId first, bool keeps_saved);
+  /// Holds it as long as anything wants it.
+  void keep(ValueId value);
 
  private:
   [[nodiscard]] std::deque<Value>& values() const { return tape_.values(); }
@@ -82,8 +80,6 @@ class TapeWriter {
   void take_counter(ValueId id, const at::Tensor& tensor);
   /// Whether its version counter has grown since the last look, beyond what was expected.
   bool has_new_version(ValueId id, bool bumped);
-  [[nodiscard]] bool is_in_window(ValueId value) const;
-  void keep(ValueId value);
 
   Tape& tape_;
   OpId last_left_op_ = -1;  ///< what leaves after ops up to this one has left

@@ -19,9 +19,9 @@ at::Tensor bytes_below_recording(const c10::Storage& storage) {
 
 // Factories' results may be filled by hand, and so may what an op made of constants.
 void UnseenWrites::look_before(const OpTraits& traits, const torch::jit::Stack& stack) {
-  const std::size_t first = stack.size() - traits.writes.size();
+  const std::size_t first = stack.size() - traits.num_arguments();
   const auto& statistics = traits.running_statistics;
-  for (std::size_t i = 0; i < traits.writes.size(); ++i) {
+  for (std::size_t i = 0; i < traits.num_arguments(); ++i) {
     const bool is_declared = traits.writes[i] != 0;
     const bool writes = is_declared || std::ranges::find(statistics, i) != statistics.end();
     for_each_tensor(stack[first + i], [&](const at::Tensor& tensor, std::int32_t) {
@@ -40,7 +40,7 @@ void UnseenWrites::record_writes_to_aliases_of(const at::Tensor& written) {
 
 // What is written to may be copied before, whole.
 void UnseenWrites::look_at(const at::Tensor& tensor, bool whole, bool bumped) {
-  const ValueId known = tape_.find(tensor.storage().unsafeGetStorageImpl());
+  const ValueId known = tape_.find(tensor);
   if (known < 0) return;
   const bool is_part_enough = tape_.values()[known].external && !whole;
   const bool is_written =
@@ -59,7 +59,7 @@ void UnseenWrites::trust_as_it_is(const at::Tensor& tensor, ValueId value) {
   tape_.print(value, Geometry(tensor), Guard::whole);
 }
 
-void UnseenWrites::watch(const at::Tensor& tensor) {
+void UnseenWrites::note_content(const at::Tensor& tensor) {
   if (!is_plain(tensor)) return;
   look_at(tensor, true, false);
   const ValueId value = writer_.read(tensor);
@@ -69,13 +69,13 @@ void UnseenWrites::watch(const at::Tensor& tensor) {
 
 void UnseenWrites::look_after(const at::Tensor& tensor) {
   if (!is_plain(tensor)) return;
-  const ValueId value = tape_.find(tensor.storage().unsafeGetStorageImpl());
+  const ValueId value = tape_.find(tensor);
   if (value >= 0 && !tape_.is_as_printed(value)) trust_as_it_is(tensor, value);
 }
 
 void UnseenWrites::note(const at::Tensor& tensor) {
   if (!is_plain(tensor)) return;
-  const ValueId known = tape_.find(tensor.storage().unsafeGetStorageImpl());
+  const ValueId known = tape_.find(tensor);
   if (known < 0) return;
   // Its memory may have the old content or the new one: some call this too late.
   tape_.lose(known);
@@ -87,14 +87,14 @@ std::vector<ValueId> UnseenWrites::values_to_grow(const OpTraits& traits,
                                                   const torch::jit::Stack& stack) const {
   std::vector<ValueId> growing;
   if (!traits.writes_any) return growing;
-  const std::size_t first = stack.size() - traits.writes.size();
-  for (std::size_t i = 0; i < traits.writes.size(); ++i) {
-    if (traits.writes[i] == 0 || (traits.resizes && keeps_sizes(stack, traits.writes.size()))) {
+  const std::size_t first = stack.size() - traits.num_arguments();
+  for (std::size_t i = 0; i < traits.num_arguments(); ++i) {
+    if (traits.writes[i] == 0 || (traits.resizes && keeps_sizes(stack, traits.num_arguments()))) {
       continue;
     }
     for_each_tensor(stack[first + i], [&](const at::Tensor& tensor, std::int32_t) {
       if (!tensor.has_storage()) return;
-      const ValueId known = tape_.find(tensor.storage().unsafeGetStorageImpl());
+      const ValueId known = tape_.find(tensor);
       if (known >= 0) growing.push_back(known);
     });
   }

@@ -27,7 +27,7 @@ class UnseenWrites {
   void look_at(const at::Tensor& tensor, bool whole, bool bumped);
   /// Has look_after() see whether a call has written to `tensor`, though its schema does not say
   /// so.
-  void watch(const at::Tensor& tensor);
+  void note_content(const at::Tensor& tensor);
   void look_after(const at::Tensor& tensor);
   /// Notes that `tensor` is about to be written.
   void note(const at::Tensor& tensor);

@@ -60,6 +60,76 @@ TEST(ResizedStorage, H15GivenBackAndFilledAgainIsExactOrAnError) {
   }
 }
 
+// All layers' parameters are gathered into one buffer, each when its layer runs, forward and
+// backward, by bytes that no version counts.
+class Pool {
+ public:
+  static constexpr int kNumLayers = 4;
+
+  Pool() {
+    for (int i = 0; i < kNumLayers; ++i) {
+      shards_.push_back(torch::randn({16, 16}) * 0.2);
+      weights_.push_back(buffer_.detach().requires_grad_());
+    }
+  }
+
+  void gather(int layer) {
+    std::memcpy(buffer_.data_ptr(), shards_[layer].data_ptr(), buffer_.nbytes());
+  }
+
+  at::Tensor run(int layer, const at::Tensor& x) {
+    gather(layer);
+    const auto y = x + torch::gelu(x.mm(weights_[layer])).sin();
+    y.register_hook([this, layer](const at::Tensor&) { gather(layer); });
+    return y;
+  }
+
+  /// Gradients of all layers, by which the shards go down.
+  Tensors step() {
+    Tensors gradients;
+    for (int i = 0; i < kNumLayers; ++i) {
+      gradients.push_back(gradient_of(weights_[i]));
+      shards_[i].add_(gradients.back(), -0.01);
+    }
+    return gradients;
+  }
+
+ private:
+  at::Tensor buffer_ = torch::zeros({16, 16});
+  Tensors shards_;
+  Tensors weights_;
+};
+
+enum class Around { all, each_layer };
+
+HostileProgram pooled(Around around) {
+  return [around](const RunPart& run) {
+    Pool pool;
+    Tensors all;
+    for (int step = 0; step < kNumSteps; ++step) {
+      auto x = torch::randn({4, 16});
+      const auto layers = [&] {
+        for (int i = 0; i < Pool::kNumLayers; ++i) {
+          const auto layer = [&] { return pool.run(i, x); };
+          x = around == Around::all ? layer() : run(layer);
+        }
+        return x;
+      };
+      const auto y = around == Around::all ? run(layers) : layers();
+      y.pow(2).sum().backward();
+      all.push_back(y.detach().clone());
+      for (auto& gradient : pool.step()) all.push_back(std::move(gradient));
+    }
+    return all;
+  };
+}
+
+TEST(ResizedStorage, H15PoolsOfAllLayersParametersAreExactOrAnError) {
+  for (const Around around : {Around::all, Around::each_layer}) {
+    expect_same_or_error_in_every_mode(pooled(around), "without the dispatcher's knowledge");
+  }
+}
+
 at::DataPtr nowhere() { return {nullptr, c10::kCPU}; }
 
 // Its size stays as it is, as swappers write it first.

@@ -58,6 +58,22 @@ TEST(VersionedWrite, H17OfAnotherThreadIsFound) {
   }));
 }
 
+// What another thread reads of the region's meanwhile, and makes of it, the region goes on with.
+TEST(VersionedWrite, H17OfAnotherThreadBesideOneThatRecordsNothingIsFound) {
+  expect_same_in_every_mode(steps_of(8, [](Layers& layers, const at::Tensor& x, int) {
+    const auto h = torch::tanh(x).add(1);
+    auto elsewhere = std::async(std::launch::async, [&] { return torch::gelu(layers.a(h)).sin(); });
+    const auto here = torch::gelu(layers.a(h.flip(0))).cos();
+    const auto u = elsewhere.get();
+    auto z = torch::zeros({8, 8});
+    std::async(std::launch::async, [&] {
+      const torch::NoGradGuard no_grad;
+      z.add_(u.detach()).mul_(2);
+    }).get();
+    return layers.b((u * here).tanh() * z + u.exp());
+  }));
+}
+
 // A backward pass in the region comes before the recorder has looked again.
 TEST(VersionedWrite, H17OfAnotherThreadBeforeABackwardInTheRegionIsPlainsOrAnError) {
   // Above what is kept because it is small.

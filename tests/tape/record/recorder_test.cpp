@@ -158,7 +158,7 @@ TEST(Recorder, TapeIsGoneWhenItsGraphIsGone) {
   EXPECT_TRUE(weak.expired());
 }
 
-TEST(Recorder, AdviceIsLeftAtTheFirstCallItDidNotForesee) {
+TEST(Recorder, APlanIsLeftAtTheFirstCallItDidNotForesee) {
   auto x = leaf({4});
   auto first = std::make_shared<Tape>();
   std::shared_ptr<const std::vector<std::uint64_t>> sequence;

@@ -1,4 +1,4 @@
-#include "tape/writing/windows.h"
+#include "tape/record/windows.h"
 
 #include <algorithm>
 #include <utility>
@@ -12,7 +12,7 @@
 // holds all its boundaries and one window: few boundaries want long windows, and short windows want
 // many boundaries.
 //
-// A window ends once that drops about as many bytes as boundaries hold from then on, that one
+// A window ends once closing it drops about as many bytes as all boundaries hold then, the new one
 // included. If a step saves n equal values, one of which crosses at a time, about sqrt(2 n)
 // boundaries stay, and the last window is as long: 2 sqrt(2 n) in all, and 2 sqrt(n) if the length
 // had been known. At half or twice as many bytes it would be 3 sqrt(n). Where much crosses, as
@@ -32,14 +32,14 @@ bool Windows::is_full(std::optional<std::int64_t> most_bytes) {
   const std::int64_t saved = window_.saved_bytes;
   if (most_bytes) return saved > *most_bytes;
   const auto pays = [&](std::int64_t crossing) {
-    const auto held = static_cast<double>(boundary_bytes_ + crossing);
+    const auto held = static_cast<double>(held_bytes_ + crossing);
     return saved > crossing && static_cast<double>(saved - crossing) >= kShare * held;
   };
   const auto now = static_cast<OpId>(writer_.tape().ops().size());
   if (!pays(0) || now < window_.next_look) return false;
   constexpr OpId kPart = 64;  // of a window may pass by until what crosses is counted again
   window_.next_look = now + (now - window_.first_op) / kPart;
-  return pays(writer_.boundary_bytes(window_.first_value));
+  return pays(crossing_bytes());
 }
 
 std::vector<ReplayTimes> Windows::close(bool is_last, bool takes_apart) {
@@ -47,10 +47,10 @@ std::vector<ReplayTimes> Windows::close(bool is_last, bool takes_apart) {
   std::vector<ReplayTimes> times;
   Window following = next();
   if (verifies_) {
-    times = tape::verify(writer_.tape(), window_.first_op, following.first_op, takes_apart);
+    times = verify(writer_.tape(), window_.first_op, following.first_op, takes_apart);
   }
-  boundary_bytes_ += writer_.boundary_bytes(window_.first_value);
-  writer_.close_window(window_.first_value, keeps_saved_ || is_last);
+  held_bytes_ += crossing_bytes();
+  settle(window_.first_value, keeps_saved_ || is_last);
   for (const ValueId boundary : window_.overwritten) writer_.forget_overwritten(boundary);
   window_ = std::move(following);
   return times;
@@ -60,6 +60,34 @@ Windows::Window Windows::next() const {
   const Tape& tape = writer_.tape();
   return {.first_op = static_cast<OpId>(tape.ops().size()),
           .first_value = static_cast<ValueId>(tape.values().size())};
+}
+
+void Windows::settle(ValueId first, bool keeps_saved) {
+  Tape& tape = writer_.tape();
+  for (ValueId id = first; id < static_cast<ValueId>(tape.values().size()); ++id) {
+    if (!may_become_boundary(id)) continue;
+    const Value& value = tape.values()[id];
+    const bool is_saved = value.hold == Hold::window && value.num_handles > 0;
+    if (!tape.abandoned(id) || (keeps_saved && is_saved)) {
+      writer_.keep(id);
+    } else if (value.hold == Hold::window) {
+      tape.let_go(id);
+    }
+  }
+}
+
+std::int64_t Windows::crossing_bytes() const {
+  const Tape& tape = writer_.tape();
+  std::int64_t bytes = 0;
+  for (ValueId id = window_.first_value; id < static_cast<ValueId>(tape.values().size()); ++id) {
+    if (may_become_boundary(id) && !tape.abandoned(id)) bytes += tape.values()[id].bytes;
+  }
+  return bytes;
+}
+
+bool Windows::may_become_boundary(ValueId id) const {
+  const Value& value = writer_.tape().values()[id];
+  return value.overwritten_by < 0 && value.hold != Hold::source;
 }
 
 void Windows::hold_saved(ValueId id) {
@@ -73,7 +101,7 @@ void Windows::prepare_write(ValueId id) {
   const Value& value = writer_.tape().values()[id];
   const bool is_boundary = id < window_.first_value && value.hold == Hold::kept && !value.snapshot;
   if (!is_boundary) return;
-  boundary_bytes_ = std::max<std::int64_t>(0, boundary_bytes_ - value.bytes);
+  held_bytes_ = std::max<std::int64_t>(0, held_bytes_ - value.bytes);
   if (!verifies_) return;
   writer_.copy_before_write(id);
   window_.overwritten.push_back(id);

@@ -1,8 +1,7 @@
-#include "tape/record/engine.h"
+#include "tape/record/recording_engine.h"
 
 #include <c10/util/Exception.h>
 #include <torch/csrc/autograd/engine.h>
-#include <torch/library.h>
 
 #include <mutex>
 
@@ -10,6 +9,7 @@
 #include "tape/interception/interceptor.h"
 #include "tape/record/handle.h"
 #include "tape/record/recorder.h"
+#include "tape/writing/unseen_write_operator.h"
 
 namespace gradrecomp::tape {
 namespace {
@@ -70,22 +70,14 @@ void record(const c10::OperatorHandle& op, c10::DispatchKeySet below, torch::jit
 
 bool has_recorder() noexcept { return Recorder::installed() != nullptr; }
 
-// The operator that stands on a tape for a write that no operator made. It does nothing.
-void register_unseen_write() {
-  static auto* library =
-      new torch::Library(torch::Library::FRAGMENT, "gradrecomp", std::nullopt, __FILE__, __LINE__);
-  library->def("unseen_write(Tensor(a!) memory) -> ()");
-  library->impl("unseen_write", c10::DispatchKey::CompositeExplicitAutograd,
-                [](const at::Tensor& /*memory*/) {});
-}
-
 }  // namespace
 
 void install() {
   static std::once_flag once;
   std::call_once(once, [] {
     install_interceptor({.take = &record, .is_on = &has_recorder});
-    register_unseen_write();
+    (void)
+        unseen_write();  // which is registered now, before kernels for new operators are asked for
     base_engine = &Engine::get_default_engine();
     torch::autograd::set_default_engine_stub(&recording_engine);
   });
@@ -96,12 +88,6 @@ void install() {
       "gradrecomp::Region: autograd's engine was replaced after the first region, but must ",
       "be GradRecomp's, which passes all on to the one it found. Load the other library, ",
       "or the torch module of Python, before the first region runs.");
-}
-
-const c10::OperatorHandle& unseen_write() {
-  static const auto op =
-      c10::Dispatcher::singleton().findSchemaOrThrow("gradrecomp::unseen_write", "");
-  return op;
 }
 
 }  // namespace gradrecomp::tape

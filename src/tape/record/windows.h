@@ -16,9 +16,9 @@ class Windows {
  public:
   explicit Windows(TapeWriter& writer) : writer_(writer) {}
 
-  /// Verifies what a window made when that ends.
-  void verify() { verifies_ = true; }
-  /// Drops nothing that autograd saves.
+  /// From now on what a window made is verified when that ends.
+  void verify_each() { verifies_ = true; }
+  /// From now on nothing that autograd saves is dropped.
   void keep_saved() { keeps_saved_ = true; }
 
   [[nodiscard]] OpId first_op() const { return window_.first_op; }
@@ -32,7 +32,7 @@ class Windows {
   /// Begins here: up to now a plan said what is held.
   void begin() { window_ = next(); }
   /// Keeps what the program still holds of what the tape has so far.
-  void keep_all_so_far() { writer_.close_window(0, keeps_saved_); }
+  void keep_all_so_far() { settle(0, keeps_saved_); }
 
   /// Holds what autograd has saved until its window ends.
   void hold_saved(ValueId value);
@@ -50,12 +50,18 @@ class Windows {
   };
 
   [[nodiscard]] Window next() const;
+  /// What the program still holds of the values from `first` on becomes a boundary, the rest is
+  /// dropped, unless autograd has saved it and `keeps_saved`.
+  void settle(ValueId first, bool keeps_saved);
+  /// The bytes that would become a boundary if the current one ended now.
+  [[nodiscard]] std::int64_t crossing_bytes() const;
+  [[nodiscard]] bool may_become_boundary(ValueId value) const;
 
   TapeWriter& writer_;
   bool verifies_ = false;
   bool keeps_saved_ = false;
   Window window_;
-  std::int64_t boundary_bytes_ = 0;  ///< that the ends of earlier windows have left behind
+  std::int64_t held_bytes_ = 0;  ///< in boundaries, which earlier windows have left behind
 };
 
 }  // namespace gradrecomp::tape

@@ -1,7 +1,5 @@
 #pragma once
 
-#include <ATen/core/dispatch/Dispatcher.h>
-
 #include "gradrecomp/version.h"
 
 namespace gradrecomp::tape {
@@ -10,8 +8,5 @@ namespace gradrecomp::tape {
 /// Throws: c10::Error if another copy of GradRecomp did, or another library took the engine after
 /// us.
 void install();
-
-/// The operator that stands on a tape for a write that none made.
-const c10::OperatorHandle& unseen_write();
 
 }  // namespace gradrecomp::tape
