@@ -8,6 +8,7 @@
 #include <utility>
 
 #include "gradrecomp/plan/policies.h"
+#include "plan/graph/choosable_values.h"
 #include "plan/policies/policy_sets.h"
 
 // Note [ One answer book ]
@@ -82,6 +83,26 @@ constexpr std::array kChapters{
     Chapter{4.0, 1.5, 4.0, 8},
 };
 
+/// When replays leave values behind: those that autograd saves always, and all others that several
+/// ops read while one of them is yet to run. Empty if there are none.
+std::vector<Index> with_parents_cached(const Graph& graph) {
+  constexpr Index kAlways = 0;
+  constexpr Index kWhileWanted = ~0;
+  std::vector<int> num_readers(graph.values.size(), 0);
+  for (const Op& op : graph.ops) {
+    for (const Index v : op.inputs) ++num_readers[v];
+  }
+  std::vector<Index> cached_from(graph.values.size(), kAlways);
+  bool has_some = false;
+  for (std::size_t v = 0; v < graph.values.size(); ++v) {
+    const Value& x = graph.values[v];
+    if (x.saved || !can_choose(x) || num_readers[v] < 2) continue;
+    cached_from[v] = kWhileWanted;
+    has_some = true;
+  }
+  return has_some ? cached_from : std::vector<Index>{};
+}
+
 }  // namespace
 
 AnswerBook::AnswerBook(const Graph& graph, const ReplayCost& replay_cost,
@@ -93,7 +114,8 @@ AnswerBook::AnswerBook(const Graph& graph, const ReplayCost& replay_cost,
       chain_(graph, replay_cost, constraints, Replays::many),
       bound_(graph, replay_cost),
       effort_(effort),
-      events_(static_cast<double>(graph.events.size() + graph.ops.size() + 1)) {
+      events_(static_cast<double>(graph.events.size() + graph.ops.size() + 1)),
+      parents_cached_(with_parents_cached(graph)) {
   const auto is_free = [&](const Op& op) { return replay_cost.overhead(op) <= 0; };
   replays_may_be_free_ = std::ranges::any_of(graph.ops, is_free);
   plain_peak_bytes_ = local_search_.evaluate(keep_all(graph)).result.peak_bytes;
@@ -107,7 +129,10 @@ void AnswerBook::add(Candidate candidate) {
 void AnswerBook::add_policies() {
   const int most = static_cast<int>(std::clamp(kPolicyEvents / events_, 8.0, 64.0));
   const auto add_all = [this](std::vector<KeptSet> sets) {
-    for (KeptSet& keep : sets) add(local_search_.evaluate(std::move(keep)));
+    for (KeptSet& keep : sets) {
+      if (!parents_cached_.empty()) add(local_search_.evaluate(keep, parents_cached_));
+      add(local_search_.evaluate(std::move(keep)));
+    }
   };
   add_all(simple_sets(graph_, most));
   if (effort_ <= 0) return;

@@ -72,6 +72,9 @@ class AnswerBook {
   Front front_;
   double effort_;
   double events_;  ///< that a simulation goes through, and its ops
+  /// Replays leave unsaved values that several ops read behind, while one wants them; empty: the
+  /// graph has none.
+  std::vector<Index> parents_cached_;
   bool replays_may_be_free_ = false;
   std::int64_t plain_peak_bytes_ = 0;
   std::size_t chapter_ = 0;       ///< to be written next

@@ -4,25 +4,23 @@
 
 #include <algorithm>
 #include <deque>
-#include <functional>
-#include <memory>
 #include <mutex>
 #include <utility>
 
 #include "arena/host_arena.h"
 #include "fuzz/check/outcome.h"
+#include "fuzz/check/plain_runs.h"
+#include "fuzz/check/wrappings.h"
 #include "fuzz/program/inner_regions.h"
 #include "fuzz/program/random_plan.h"
 #include "fuzz/world/device.h"
 #include "fuzz/world/dice.h"
 #include "fuzz/world/fresh_memory.h"
 #include "gradrecomp/region.h"
-#include "tape/record/recorder.h"
 
 namespace gradrecomp::fuzzing {
 namespace {
 
-using tape::RecordingPlan;
 using torch::Tensor;
 
 // Collects the library's own warnings and silences LibTorch's.
@@ -42,30 +40,6 @@ class WarningLog : public c10::WarningHandler {
   std::vector<std::string> messages_;
 };
 
-std::vector<Tensor> dropped(const Body& body) { return detail::run_dropped(body); }
-
-Wrapping in_region(Region& region) {
-  return [&region](const Body& body) { return region.run(body); };
-}
-
-// The region sees nothing returned.
-Wrapping captured_in(Region& region) {
-  return [&region](const Body& body) {
-    std::vector<Tensor> outputs;
-    region.run([&] { outputs = body(); });
-    return outputs;
-  };
-}
-
-Wrapping between_open_and_close(Region& region) {
-  return [&region](const Body& body) {
-    auto step = region.open();
-    auto outputs = body();
-    step.close();
-    return outputs;
-  };
-}
-
 // What backward says instead of giving a gradient different from plain training's.
 bool is_refusal(const std::string& text) {
   static const std::vector<std::string> refusals = {
@@ -74,27 +48,6 @@ bool is_refusal(const std::string& text) {
   return std::ranges::any_of(refusals, [&](const std::string& refusal) {
     return text.find(refusal) != std::string::npos;
   });
-}
-
-// A tape of its own, without a region, that keeps the values a bit vector names.
-Wrapping on_tape(std::uint64_t seed) {
-  return [seed](const Body& body) {
-    Dice dice(seed);
-    const double share = dice.real();
-    tape::Retentions retentions(4096);
-    for (auto& one : retentions) {
-      one = dice.chance(share) ? tape::Retention::keep : tape::Retention::drop;
-    }
-    const auto tape = std::make_shared<tape::Tape>();
-    auto recorder = std::make_unique<tape::Recorder>(
-        tape,
-        RecordingPlan{nullptr, std::make_shared<const tape::Retentions>(std::move(retentions))});
-    auto outputs = body();
-    recorder.reset();
-    tape->share_what_is_held();  // as a step does whose code has returned
-    tape->seal();
-    return outputs;
-  };
 }
 
 class Checker {
@@ -116,8 +69,9 @@ class Checker {
     plain_ = expect({});
     compare("plain", plain_, run(program_, {}));
     if (findings_.empty()) run_wrapped_in_all_ways();
-    if (!findings_.empty() && reads_unwritten()) return {.findings = {}, .reads_unwritten = true};
-    if (!findings_.empty() && plain_differs()) return {.findings = {}, .plain_differs = true};
+    if (!findings_.empty() && plain_runs_.read_unwritten(kFill, kOtherFill))
+      return {.findings = {}, .reads_unwritten = true};
+    if (!findings_.empty() && plain_runs_.differ()) return {.findings = {}, .plain_differs = true};
     return {.findings = std::move(findings_)};
   }
 
@@ -130,34 +84,7 @@ class Checker {
 
   // What plain training gives, to which wrapped runs are compared.
   Outcome expect(const Setup& setup) {
-    return expect_of([this, setup] { return run(program_, setup); });
-  }
-
-  Outcome expect_of(const std::function<Outcome()>& run_plain) {
-    plain_runs_.push_back(run_plain);
-    return run_plain();
-  }
-
-  // Where work is done at random moments, gradients of several passes at once may be added in any
-  // order, also in plain training.
-  bool plain_differs() {
-    constexpr int kTimes = 40;
-    return std::ranges::any_of(plain_runs_, [](const auto& run_plain) {
-      const auto first = run_plain();
-      for (int i = 1; i < kTimes; ++i) {
-        if (!difference(first, run_plain()).empty()) return true;
-      }
-      return false;
-    });
-  }
-
-  bool reads_unwritten() {
-    return std::ranges::any_of(plain_runs_, [](const auto& run_plain) {
-      fill_fresh_memory(kFill);
-      const auto outcome = run_plain();
-      fill_fresh_memory(kOtherFill);
-      return !difference(outcome, run_plain()).empty();
-    });
+    return plain_runs_.expect([this, setup] { return run(program_, setup); });
   }
 
   void run_wrapped_in_all_ways() {
@@ -348,7 +275,8 @@ class Checker {
     // With other data it may draw, and threads draw in no certain order.
     const auto draws = [&](const Setup& setup) { return run(program_, setup).draws; };
     if (plain.runs_on_threads && std::ranges::any_of(plain.setups, draws)) return;
-    const auto expected = expect_of([this, plain] { return run_together(program_, plain); });
+    const auto expected =
+        plain_runs_.expect([this, plain] { return run_together(program_, plain); });
     Together wrapped = plain;
     std::deque<Region> regions;
     const bool is_one_region = !plain.runs_on_threads && dice_.chance(0.5);
@@ -394,7 +322,7 @@ class Checker {
     const auto more = generate(dice_.next()).steps;
     other.steps.insert(other.steps.end(), more.begin(),
                        more.begin() + std::min<std::ptrdiff_t>(std::ssize(more), 4));
-    const auto expected = expect_of([other] { return run(other, {}); });
+    const auto expected = plain_runs_.expect([other] { return run(other, {}); });
     Region region(some_options());
     for (const bool changed : {false, false, true, false, true, true, false}) {
       compare(changed ? "changed program" : "program between changes", changed ? expected : plain_,
@@ -444,7 +372,8 @@ class Checker {
       const auto place = static_cast<std::ptrdiff_t>(dice_.below(std::ssize(plain.order) + 1));
       plain.order.insert(plain.order.begin() + place, i);
     }
-    const auto expected = expect_of([this, plain] { return run_together(program_, plain); });
+    const auto expected =
+        plain_runs_.expect([this, plain] { return run_together(program_, plain); });
     Region region(some_options());
     std::string still_profiled;
     for (int round = 0; round < kRounds; ++round) {
@@ -490,7 +419,7 @@ class Checker {
   Dice dice_;
   InnerRegions inner_{program_.seed, options_.verify};
   Outcome plain_;
-  std::vector<std::function<Outcome()>> plain_runs_;
+  PlainRuns plain_runs_;
   WarningLog log_;
   std::vector<Finding> findings_;
 };
