@@ -34,6 +34,12 @@ std::shared_ptr<const tape::Retentions> retentions_of(const plan::Plan& plan,
   for (std::size_t i = 0; i < plan.keep.size(); ++i) {
     retentions.push_back(tape::retention(graph.values[i].must_keep, plan.keep[i] != 0));
   }
+  for (const plan::Op& op : graph.ops) {
+    if (op.name != tape::kUnseenWrite) continue;
+    for (const plan::Index v : op.inputs) {
+      if (graph.values[v].producer >= 0) tape::note_as_written(retentions[v]);
+    }
+  }
   return std::make_shared<const tape::Retentions>(std::move(retentions));
 }
 

@@ -31,6 +31,13 @@ tape::Retentions retentions_of(const tape::Tape& tape) {
     const bool is_kept = value.hold == tape::Hold::kept || value.hold == tape::Hold::offloaded;
     retentions.push_back(tape::retention(value.must_keep, is_kept));
   }
+  for (const tape::Op& op : tape.ops()) {
+    if (op.name() != tape::kUnseenWrite) continue;
+    for (const tape::Read& read : op.reads) {
+      const bool is_made_here = tape.values()[read.value].producer >= 0;
+      if (is_made_here) tape::note_as_written(retentions[read.value]);
+    }
+  }
   return retentions;
 }
 

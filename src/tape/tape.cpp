@@ -139,7 +139,8 @@ void Tape::lose(ValueId id) {
     op.replayable = false;
     for (const Result& result : op.results) {
       const Value& value = values_[result.value];
-      if (value.overwritten_by >= 0 || (sealed_ && value.num_wanted == 0)) continue;
+      const bool is_gone = value.overwritten_by >= 0 && !value.snapshot;
+      if (is_gone || (sealed_ && value.num_wanted == 0)) continue;
       const bool was_dropped = value.hold == Hold::none;
       make_source(result.value);
       if (sealed_ && was_dropped && value.hold == Hold::source)

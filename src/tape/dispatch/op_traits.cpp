@@ -51,9 +51,6 @@ constexpr std::array<std::string_view, 11> kFills = {
 constexpr std::array<std::string_view, 4> kStorageChanging = {"aten::set_", "aten::resize_",
                                                               "aten::resize_as_", "aten::set_data"};
 
-// Stands for an unseen write; see unseen_write_operator.cpp.
-constexpr std::string_view kUnseenWrite = "gradrecomp::unseen_write";
-
 constexpr std::string_view kWorkspaceWriter = "aten::mkldnn_rnn_layer_backward";
 
 // These reach through a view to its whole storage. Scatters copy more than the view shows, though

@@ -5,6 +5,7 @@
 #include <atomic>
 #include <cstdint>
 #include <string>
+#include <string_view>
 #include <vector>
 
 #include "gradrecomp/version.h"
@@ -60,6 +61,9 @@ struct OpTraits {
 
   [[nodiscard]] std::size_t num_arguments() const { return writes.size(); }
 };
+
+/// The operator that stands on a tape for a write that none made.
+inline constexpr std::string_view kUnseenWrite = "gradrecomp::unseen_write";
 
 /// Traits of `op`, computed once per operator and never destroyed.
 /// Threads: safe; every thread has its own table.

@@ -55,7 +55,7 @@ bool FollowedPlan::is_followed_to_the_end() const {
 std::vector<ValueId> FollowedPlan::values_to_guard() const {
   const auto is_dropped = [&](const Result& result) {
     const Retention retention = plan_.retention_of(result.value);
-    return retention == Retention::drop ||
+    return retention == Retention::drop || retention == Retention::drop_as_written ||
            (retention == Retention::keep && tape_.values()[result.value].overwritten_by >= 0);
   };
   std::set<ValueId> values;

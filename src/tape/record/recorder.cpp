@@ -56,7 +56,7 @@ Recorder::Recorder(std::shared_ptr<Tape> tape, RecordingPlan plan, FollowedPlan:
       finder_(*tape_, writer_),
       unseen_writes_(*tape_, writer_, [this](const at::Tensor& t) { record_unseen_write(t); }),
       argument_copies_(writer_, [this](const auto&... call) { record(call...); }),
-      windows_(writer_),
+      windows_(writer_, unseen_writes_),
       plan_(*tape_, std::move(plan), std::move(diverged)),
       outer_(current_recorder),
       included_((install(), kInterceptedKey)) {
@@ -150,7 +150,7 @@ void Recorder::pass_on(const OpTraits& traits, c10::DispatchKeySet keys, torch::
       const ValueId known = tape_->find(tensor);
       if (known < 0) return;
       if (traits.writes[i] != 0) {
-        unseen_writes_.note(tensor);
+        unseen_writes_.note(tensor, UnseenWrites::Content::not_yet_written);
       } else {
         tape_->make_source(known);
       }
@@ -370,6 +370,8 @@ void Recorder::judge(ValueId value) {
       return tape_->make_source(value);
     case Retention::keep:
       return writer_.keep_as_planned(value);
+    case Retention::drop_as_written:
+      return unseen_writes_.note_content(value);
     case Retention::drop:
       return;
   }

@@ -61,7 +61,9 @@ class Recorder {
   /// region runs.
   void check_mode();
   /// Notes that `tensor` is about to be written where the recorder does not see it.
-  void note_write(const at::Tensor& tensor) { unseen_writes_.note(tensor); }
+  void note_write(const at::Tensor& tensor) {
+    unseen_writes_.note(tensor, UnseenWrites::Content::unsure);
+  }
 
   /// Called before each op that is not a mere view; the region closes windows from here.
   std::function<void()> before_op;

@@ -12,6 +12,7 @@ namespace gradrecomp::tape {
 /// What a recorder does with a value once backward may want it.
 enum class Retention : std::uint8_t {
   drop,
+  drop_as_written,  ///< the program has overwritten it by hand: see whether it does so again
   keep,
   keep_as_source,  ///< since its replay was found to differ
 };
@@ -21,6 +22,11 @@ using Retentions = std::vector<Retention>;
 inline Retention retention(bool must_keep, bool is_kept) {
   if (must_keep) return Retention::keep_as_source;
   return is_kept ? Retention::keep : Retention::drop;
+}
+
+/// Of a value that the program has overwritten by hand, until when a plan may have kept it.
+inline void note_as_written(Retention& retention) {
+  if (retention != Retention::keep_as_source) retention = Retention::drop_as_written;
 }
 
 /// What a recorder does with the values it sees: follow a kept set, or hold and close windows.

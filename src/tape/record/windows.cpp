@@ -23,6 +23,11 @@
 // fills. The content that it had is copied until the window has been verified, else that would have
 // to make it again from the step's beginning, for each window.
 //
+// The program may also write to a boundary by hand, when no verification will look at it any more.
+// So what a boundary contains is noted, and compared whenever it is read. Where such a write is
+// found, the steps that follow the sequence note that content as soon as it is made
+// (Retention::drop_as_written): they have no windows, and must see the write where this one did.
+//
 // Backward begins with the last window. To drop that one would only have it made again at once.
 
 namespace gradrecomp::tape {
@@ -65,8 +70,10 @@ Windows::Window Windows::next() const {
 void Windows::settle(ValueId first, bool keeps_saved) {
   Tape& tape = writer_.tape();
   for (ValueId id = first; id < static_cast<ValueId>(tape.values().size()); ++id) {
-    if (!may_become_boundary(id)) continue;
     const Value& value = tape.values()[id];
+    const bool lasts = value.overwritten_by < 0 && value.producer >= 0 && !tape.abandoned(id);
+    if (verifies_ && lasts) unseen_writes_.note_content(id);
+    if (!may_become_boundary(id)) continue;
     const bool is_saved = value.hold == Hold::window && value.num_handles > 0;
     if (!tape.abandoned(id) || (keeps_saved && is_saved)) {
       writer_.keep(id);

@@ -6,6 +6,7 @@
 
 #include "tape/replay/verification.h"
 #include "tape/writing/tape_writer.h"
+#include "tape/writing/unseen_writes.h"
 
 namespace gradrecomp::tape {
 
@@ -14,7 +15,8 @@ namespace gradrecomp::tape {
 /// See Note [ Windows ] in windows.cpp.
 class Windows {
  public:
-  explicit Windows(TapeWriter& writer) : writer_(writer) {}
+  Windows(TapeWriter& writer, UnseenWrites& unseen_writes)
+      : writer_(writer), unseen_writes_(unseen_writes) {}
 
   /// From now on what a window made is verified when that ends.
   void verify_each() { verifies_ = true; }
@@ -58,6 +60,7 @@ class Windows {
   [[nodiscard]] bool may_become_boundary(ValueId value) const;
 
   TapeWriter& writer_;
+  UnseenWrites& unseen_writes_;
   bool verifies_ = false;
   bool keeps_saved_ = false;
   Window window_;

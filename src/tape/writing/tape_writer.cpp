@@ -217,6 +217,7 @@ void TapeWriter::copy_before_write(ValueId id) {
 }
 
 void TapeWriter::forget_overwritten(ValueId id) {
+  if (values()[id].hold == Hold::source) return;  // nothing can make it again any more
   values()[id].snapshot = false;
   tape_.let_go(id);
 }

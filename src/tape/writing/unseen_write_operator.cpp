@@ -4,6 +4,8 @@
 
 #include <optional>
 
+#include "tape/dispatch/op_traits.h"
+
 namespace gradrecomp::tape {
 namespace {
 
@@ -20,7 +22,7 @@ void register_it() {
 const c10::OperatorHandle& unseen_write() {
   static const auto op = [] {
     register_it();
-    return c10::Dispatcher::singleton().findSchemaOrThrow("gradrecomp::unseen_write", "");
+    return c10::Dispatcher::singleton().findSchemaOrThrow(kUnseenWrite.data(), "");
   }();
   return op;
 }

@@ -6,7 +6,7 @@
 
 namespace gradrecomp::tape {
 
-/// The operator that stands on a tape for a write that none made. It does nothing.
+/// kUnseenWrite, which does nothing.
 const c10::OperatorHandle& unseen_write();
 
 }  // namespace gradrecomp::tape

@@ -5,6 +5,7 @@
 #include "tape/aten/below_recording.h"
 #include "tape/aten/bytes.h"
 #include "tape/calls/arguments.h"
+#include "tape/contents.h"
 #include "tape/dispatch/plain_memory.h"
 
 namespace gradrecomp::tape {
@@ -33,7 +34,7 @@ void UnseenWrites::look_before(const OpTraits& traits, const torch::jit::Stack& 
 
 void UnseenWrites::record_writes_to_aliases_of(const at::Tensor& written) {
   for (const auto& [id, storage] : lent_aliases_.of(written)) {
-    tape_.lose(id);
+    if (has_changed(id)) lose_content(id);
     record_(bytes_below_recording(storage));
   }
 }
@@ -51,7 +52,7 @@ void UnseenWrites::look_at(const at::Tensor& tensor, bool whole, bool bumped) {
 void UnseenWrites::trust_as_it_is(const at::Tensor& tensor, ValueId value) {
   const bool was_read = tape_.values()[value].num_reads > 0;
   if (was_read) {
-    tape_.lose(value);
+    lose_content(value);
     record_(tensor);
     value = writer_.read(tensor);
   }
@@ -67,18 +68,38 @@ void UnseenWrites::note_content(const at::Tensor& tensor) {
   tape_.print(value, Geometry(tensor), Guard::whole);
 }
 
+void UnseenWrites::note_content(ValueId value) {
+  if (tape_.guard() == Guard::off || tape_.values()[value].has_print) return;
+  tape_.print(value, Geometry(), Guard::whole);
+}
+
+bool UnseenWrites::has_changed(ValueId value) const {
+  const bool is_known = tape_.values()[value].has_print && tape_.contents().knows_whole(value);
+  return is_known && !tape_.is_as_printed(value);
+}
+
+// The memory has another content now. What the tape itself holds of it must not pass for the old
+// one, which is made again where that can be done.
+void UnseenWrites::lose_content(ValueId id) {
+  tape_.lose(id);
+  const Value& value = tape_.values()[id];
+  if (value.hold != Hold::source && value.storage && value.is_content_of(value.storage)) {
+    tape_.let_go(id);
+  }
+}
+
 void UnseenWrites::look_after(const at::Tensor& tensor) {
   if (!is_plain(tensor)) return;
   const ValueId value = tape_.find(tensor);
   if (value >= 0 && !tape_.is_as_printed(value)) trust_as_it_is(tensor, value);
 }
 
-void UnseenWrites::note(const at::Tensor& tensor) {
+void UnseenWrites::note(const at::Tensor& tensor, Content content) {
   if (!is_plain(tensor)) return;
   const ValueId known = tape_.find(tensor);
   if (known < 0) return;
-  // Its memory may have the old content or the new one: some call this too late.
-  tape_.lose(known);
+  const bool is_sure = content == Content::not_yet_written || tape_.is_as_printed(known);
+  if (!is_sure || has_changed(known)) lose_content(known);
   record_(tensor);
   writer_.expect_bump(writer_.read(tensor));
 }

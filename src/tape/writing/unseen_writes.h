@@ -2,6 +2,7 @@
 
 #include <ATen/core/stack.h>
 
+#include <cstdint>
 #include <functional>
 #include <vector>
 
@@ -29,8 +30,12 @@ class UnseenWrites {
   /// so.
   void note_content(const at::Tensor& tensor);
   void look_after(const at::Tensor& tensor);
+  /// Notes what `value` contains, so that a write by hand is found when it is next read.
+  void note_content(ValueId value);
+  /// What a tensor contains at such a time: some say too late that they write.
+  enum class Content : std::uint8_t { not_yet_written, unsure };
   /// Notes that `tensor` is about to be written.
-  void note(const at::Tensor& tensor);
+  void note(const at::Tensor& tensor, Content content);
   /// Those whose version counters will have grown when a call that makes no content has returned.
   [[nodiscard]] std::vector<ValueId> values_to_grow(const OpTraits& traits,
                                                     const torch::jit::Stack& stack) const;
@@ -38,6 +43,8 @@ class UnseenWrites {
  private:
   void record_writes_to_aliases_of(const at::Tensor& written);
   void trust_as_it_is(const at::Tensor& tensor, ValueId value);
+  [[nodiscard]] bool has_changed(ValueId value) const;
+  void lose_content(ValueId value);
 
   Tape& tape_;
   TapeWriter& writer_;
