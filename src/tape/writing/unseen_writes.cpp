@@ -1,6 +1,7 @@
 #include "tape/writing/unseen_writes.h"
 
 #include <algorithm>
+#include <utility>
 
 #include "tape/aten/below_recording.h"
 #include "tape/aten/bytes.h"
@@ -69,8 +70,20 @@ void UnseenWrites::note_content(const at::Tensor& tensor) {
 }
 
 void UnseenWrites::note_content(ValueId value) {
-  if (tape_.guard() == Guard::off || tape_.values()[value].has_print) return;
+  if (tape_.values()[value].has_print) return;
   tape_.print(value, Geometry(), Guard::whole);
+  noted_.push_back(value);
+}
+
+// A replay would read what the program has written since, while that still holds the memory.
+void UnseenWrites::look_at_noted() {
+  for (const ValueId id : std::exchange(noted_, {})) {
+    const Value& value = tape_.values()[id];
+    if (value.overwritten_by >= 0 || value.num_reads == 0 || !has_changed(id)) continue;
+    if (const c10::Storage memory = tape_.original_of(id)) {
+      trust_as_it_is(bytes_below_recording(memory), id);
+    }
+  }
 }
 
 bool UnseenWrites::has_changed(ValueId value) const {

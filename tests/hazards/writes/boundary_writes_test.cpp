@@ -48,9 +48,11 @@ void expect_same_where_verified(const HostileProgram& program) {
   const Tensors plain = program([](const auto& body) { return body(); });
   for (const auto window_bytes : {std::optional<std::int64_t>(), std::optional<std::int64_t>(1)}) {
     for (const Verify verify : {Verify::first_step, Verify::every_n_steps}) {
-      for (Options options : {Options{.policy = "drop_all"}, Options{.policy = "every_2"},
-                              Options{.max_overhead = 0.3, .cost = plan::CostModel::flops},
-                              Options{.max_overhead = 0.05, .cost = plan::CostModel::flops}}) {
+      for (Options options :
+           {Options{.policy = "drop_all"}, Options{.policy = "drop_all", .guard = Guard::off},
+            Options{.policy = "every_2"},
+            Options{.max_overhead = 0.3, .cost = plan::CostModel::flops},
+            Options{.max_overhead = 0.05, .cost = plan::CostModel::flops}}) {
         options.verify = verify;
         options.verify_interval_steps = 2;
         options.window_bytes = window_bytes;
@@ -69,6 +71,31 @@ TEST(BoundaryWrite, H2ByAPointerIsFoundAfterItsWindowWasVerified) {
     v.data_ptr<float>()[0] = 1.25F;
     return h.sum() + v.sin().sum();
   }));
+}
+
+TEST(BoundaryWrite, H2ByAPointerAfterItsLastReadIsFound) {
+  expect_same_where_verified(steps_of([](const Stack& stack) {
+    const auto v = stack.x.mm(stack.weight);
+    const auto h = stack.layers(v.exp(), kNumLayers);
+    v.data_ptr<float>()[0] = 1.25F;
+    return torch::cat({h, v}).sin().sum();
+  }));
+  expect_same_where_verified([](const RunPart& run) {
+    const Stack stack;
+    Tensors all;
+    for (int step = 0; step < kNumSteps; ++step) {
+      at::Tensor v;
+      const auto y = run([&] {
+        v = stack.x.mm(stack.weight);
+        const auto h = stack.layers(v.exp(), kNumLayers);
+        v.data_ptr<float>()[0] = 1.25F;
+        return h;
+      });
+      (y.sum() + v.sin().sum()).backward();
+      all.push_back(gradient_of(stack.weight));
+    }
+    return all;
+  });
 }
 
 TEST(BoundaryWrite, H2ByAPointerBeforeAnOperatorsIsFound) {
