@@ -175,6 +175,15 @@ TEST(AnswerBook, IsNearTheBoundOfARecurrentLayerWrittenOut) {
   expect_near_bound(testing::lstm_graph(200), 0.1, 2);
 }
 
+// Four gates are asked for one by one. If each ran their product again, segments would cost more
+// than the budget, and the peak would be 23% of plain.
+TEST(AnswerBook, KnowsSegmentsThatRunAProductOfSeveralGatesOnce) {
+  const Graph graph = testing::gated_cells_graph(50);
+  const Plan plan = make_plan(graph, {.max_overhead = 0.3, .effort = 0.02});
+  EXPECT_LE(static_cast<double>(plan.predicted_peak_bytes),
+            0.19 * static_cast<double>(plan.predicted_plain_peak_bytes));
+}
+
 // A search aims at one overhead. With none between 5 and 7.5% the plans are 4.2 points above.
 TEST(AnswerBook, IsNearTheBoundBetweenRoundBudgets) {
   const Graph graph = testing::dag_graph(200, 20, 1);

@@ -143,6 +143,43 @@ inline Graph lstm_graph(int num_cells, std::int64_t bytes = 256) {
   return step.finish();
 }
 
+/// The same cell where the product is not saved, but what its gates make of it is, so that backward
+/// asks for each gate by itself.
+inline Graph gated_cells_graph(int num_cells, std::int64_t bytes = 256) {
+  StepBuilder step;
+  Index h = step.external();
+  Index c = step.external();
+  const auto run = [&](std::vector<Index> reads, std::int64_t of_bytes, double seconds) {
+    return step
+        .run({.reads = std::move(reads),
+              .fresh_bytes = {of_bytes},
+              .flops = seconds,
+              .seconds = seconds})
+        .front();
+  };
+  const auto combined = [&](Index u, Index w) {
+    const Index made = run({u, w}, bytes, 1);
+    step.save(u);
+    step.save(w);
+    return made;
+  };
+  for (int t = 0; t < num_cells; ++t) {
+    step.stage("cell" + std::to_string(t));
+    const Index product = run({h, step.external()}, 4 * bytes, 20);
+    step.save(h);
+    std::vector<Index> gate;
+    for (int g = 0; g < 4; ++g) {
+      gate.push_back(run({product}, bytes, 1));
+      step.save(gate.back());
+    }
+    c = run({combined(gate[0], c), combined(gate[1], gate[2])}, bytes, 1);
+    const Index bounded = run({c}, bytes, 1);
+    step.save(bounded);
+    h = combined(gate[3], bounded);
+  }
+  return step.finish();
+}
+
 /// A chain of ops of random bytes and seconds, in stages of ten.
 inline Graph long_chain_graph(int num_ops, std::uint64_t seed) {
   shape_detail::ShapeStep step(seed);
