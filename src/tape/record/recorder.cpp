@@ -371,7 +371,7 @@ void Recorder::judge(ValueId value) {
     case Retention::keep:
       return writer_.keep_as_planned(value);
     case Retention::drop_as_written:
-      return unseen_writes_.note_content(value);
+      return unseen_writes_.watch_content(value);
     case Retention::drop:
       return;
   }

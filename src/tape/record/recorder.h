@@ -48,7 +48,7 @@ class Recorder {
   void begin_stage(std::int32_t stage) { stage_ = stage; }
   /// Looks for writes by hand since the last op. Call it when the region ends, after its last
   /// window.
-  void look_for_late_writes() { unseen_writes_.look_at_noted(); }
+  void look_for_late_writes() { unseen_writes_.look_at_watched(); }
   /// What is held while no plan covers the current op.
   [[nodiscard]] Windows& windows() { return windows_; }
   /// Ends the current window. Returns the times of its ops, none if not verified.

@@ -71,11 +71,12 @@ void Windows::settle(ValueId first, bool keeps_saved) {
   Tape& tape = writer_.tape();
   for (ValueId id = first; id < static_cast<ValueId>(tape.values().size()); ++id) {
     const Value& value = tape.values()[id];
-    const bool lasts = value.overwritten_by < 0 && value.producer >= 0 && !tape.abandoned(id);
-    if (verifies_ && lasts) unseen_writes_.note_content(id);
+    const bool is_alive = !tape.abandoned(id);
+    const bool lasts = is_alive && value.overwritten_by < 0 && value.producer >= 0;
+    if (verifies_ && lasts) unseen_writes_.watch_content(id);
     if (!may_become_boundary(id)) continue;
     const bool is_saved = value.hold == Hold::window && value.num_handles > 0;
-    if (!tape.abandoned(id) || (keeps_saved && is_saved)) {
+    if (is_alive || (keeps_saved && is_saved)) {
       writer_.keep(id);
     } else if (value.hold == Hold::window) {
       tape.let_go(id);

@@ -69,15 +69,15 @@ void UnseenWrites::note_content(const at::Tensor& tensor) {
   tape_.print(value, Geometry(tensor), Guard::whole);
 }
 
-void UnseenWrites::note_content(ValueId value) {
+void UnseenWrites::watch_content(ValueId value) {
   if (tape_.values()[value].has_print) return;
   tape_.print(value, Geometry(), Guard::whole);
-  noted_.push_back(value);
+  watched_.push_back(value);
 }
 
 // A replay would read what the program has written since, while that still holds the memory.
-void UnseenWrites::look_at_noted() {
-  for (const ValueId id : std::exchange(noted_, {})) {
+void UnseenWrites::look_at_watched() {
+  for (const ValueId id : std::exchange(watched_, {})) {
     const Value& value = tape_.values()[id];
     if (value.overwritten_by >= 0 || value.num_reads == 0 || !has_changed(id)) continue;
     if (const c10::Storage memory = tape_.original_of(id)) {

@@ -32,9 +32,9 @@ class UnseenWrites {
   void look_after(const at::Tensor& tensor);
   /// Notes what `value` contains, whatever the guard is, so that a write by hand is found when it
   /// is next read.
-  void note_content(ValueId value);
-  /// Looks once more at all whose content was noted, as the region ends.
-  void look_at_noted();
+  void watch_content(ValueId value);
+  /// Looks once more at all whose content is watched, as the region ends.
+  void look_at_watched();
   /// What a tensor contains at such a time: some say too late that they write.
   enum class Content : std::uint8_t { not_yet_written, unsure };
   /// Notes that `tensor` is about to be written.
@@ -53,7 +53,7 @@ class UnseenWrites {
   TapeWriter& writer_;
   Record record_;
   LentAliases lent_aliases_;
-  std::vector<ValueId> noted_;
+  std::vector<ValueId> watched_;
 };
 
 }  // namespace gradrecomp::tape

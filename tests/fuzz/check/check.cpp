@@ -150,8 +150,8 @@ class Checker {
       case 0:
         return captured_in(region);
       case 1:
-        if (ending != Ending::raw_written_made) return between_open_and_close(region);
-        return in_region(region);
+        return ending == Ending::raw_written_made ? in_region(region)
+                                                  : between_open_and_close(region);
       default:
         return in_region(region);
     }
