@@ -123,4 +123,13 @@ void check(const UnpackIndices& args) {
   check_pointer("unpack_indices", "indices", args.indices);
 }
 
+void check(const HashMemory& args) {
+  for (const HashedMemory& memory : args.parts) {
+    check_count("hash_memory", "num_bytes", memory.num_bytes);
+    if (memory.num_bytes == 0) continue;
+    check_pointer("hash_memory", "bytes", memory.bytes);
+    check_pointer("hash_memory", "hashes", memory.hashes);
+  }
+}
+
 }  // namespace gradrecomp::kernels

@@ -17,7 +17,8 @@ constexpr Table kCpu{.batch_norm_apply = &cpu::batch_norm_apply,
                      .pack_mask = &cpu::pack_mask,
                      .unpack_mask = &cpu::unpack_mask,
                      .pack_indices = &cpu::pack_indices,
-                     .unpack_indices = &cpu::unpack_indices};
+                     .unpack_indices = &cpu::unpack_indices,
+                     .hash_memory = &cpu::hash_memory};
 
 // Constant-initialised, so that a library may register before this file's own initialisers ran.
 constinit std::array<std::atomic<const Table*>, kNumDevices> tables{&kCpu};

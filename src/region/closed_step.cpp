@@ -66,6 +66,7 @@ std::optional<RecordedTimes> ClosedStep::backward_ends(tape::Tape& tape, int pas
   auto lock = tape.lock();
   passes_.erase(pass);
   tape::Replayer(tape).drop_cached();
+  tape::Replayer(tape).check_devices();
   if (!session_) return std::nullopt;
   session_->replayed(number_, tape);
   if (!tape.has_handles()) stop_placing();

@@ -1,6 +1,7 @@
 #include "tape/contents.h"
 
 #include <algorithm>
+#include <limits>
 
 #include "tape/aten/bytes.h"
 
@@ -10,6 +11,11 @@ namespace {
 Extent whole(const c10::Storage& storage) { return {0, bytes_in(storage)}; }
 
 }  // namespace
+
+Extent extent_read(const Op& op, const Read& read) {
+  if (!reads_whole(op, read)) return read.geometry->extent();
+  return {0, std::numeric_limits<std::int64_t>::max()};
+}
 
 void Contents::print(ValueId value, const c10::Storage& storage, const Geometry& geometry,
                      Look look) {

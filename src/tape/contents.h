@@ -4,7 +4,8 @@
 
 #include <vector>
 
-#include "tape/print.h"
+#include "tape/device_contents.h"
+#include "tape/prints/print.h"
 #include "tape/tape.h"
 
 namespace gradrecomp::tape {
@@ -25,7 +26,11 @@ namespace gradrecomp::tape {
 //   gaps, or a loop over the slices of a large tensor would read all of it for each.
 // - What a handle is on is never compared. Plain training would read the same memory.
 //
-// Memory of devices is not looked at: factories' results there are sources.
+// Memory of devices is not looked at when it is read, see Note [ Contents of devices ]. Factories'
+// results there are sources.
+
+/// The bytes that `read` may read; beyond the end of its storage there is nothing.
+Extent extent_read(const Op& op, const Read& read);
 
 /// What is known of the contents of values.
 class Contents {
@@ -48,6 +53,8 @@ class Contents {
                                    const Geometry& shown, std::int32_t sweep);
   [[nodiscard]] bool fits_in_sweep(ValueId value, const c10::Storage& storage, std::int32_t sweep);
 
+  [[nodiscard]] DeviceContents& on_devices() { return on_devices_; }
+
  private:
   struct Known {
     Print print;
@@ -59,6 +66,7 @@ class Contents {
 
   /// Of each value as many as tensors of it have rows of different lengths, or lie apart.
   ska::flat_hash_map<ValueId, std::vector<Known>> known_;
+  DeviceContents on_devices_;
 };
 
 }  // namespace gradrecomp::tape

@@ -4,9 +4,11 @@
 #include <utility>
 
 #include "tape/aten/polite_lock.h"
+#include "tape/aten/stream_scope.h"
 #include "tape/contents.h"
 #include "tape/host_memory/host_copy.h"
 #include "tape/observer.h"
+#include "tape/streams.h"
 
 // Note [ What the program holds ]
 // ~~~~~~~~~~~~~~~~~~~~~~~~~~~~~~~
@@ -21,6 +23,18 @@
 // are still alive, and would stay.
 
 namespace gradrecomp::tape {
+namespace {
+
+void expect_on_device(Tape& tape, const Op& op, const Read& read) {
+  const auto storage = tape.live_storage(read.value);
+  if (!storage || !DeviceContents::can_look_at(storage)) return;
+  const bool has_stream = op.stream && op.stream->device() == storage.device();
+  const c10::Stream stream = has_stream ? *op.stream : current_stream_of(storage.device());
+  if (home_of(tape, read.value) != stream) note_use(storage, stream);
+  tape.contents().on_devices().expect(read.value, storage, extent_read(op, read), stream);
+}
+
+}  // namespace
 
 Tape::Tape() : contents_(std::make_unique<Contents>()) {}
 Tape::~Tape() = default;
@@ -256,9 +270,14 @@ void Tape::print_what_replays_read() {
     for (const Read& read : op.reads) {
       const bool ours = values_[read.value].snapshot || may_vanish(read.value);
       if (ours || abandoned(read.value)) continue;
-      print_shown(read.value, *read.geometry, reads_whole(op, read));
+      if (read.geometry->is_on_cpu()) {
+        print_shown(read.value, *read.geometry, reads_whole(op, read));
+      } else {
+        expect_on_device(*this, op, read);
+      }
     }
   }
+  contents_->on_devices().hash_expected();
 }
 
 void Tape::follow(SweepPlans sweeps, Offloads offloads) {

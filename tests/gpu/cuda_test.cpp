@@ -6,6 +6,7 @@
 #include <c10/core/impl/VirtualGuardImpl.h>
 
 #include "gradrecomp/checkpointed_sequential.h"
+#include "gradrecomp/kernels/table.h"
 #include "gradrecomp/memory_meter.h"
 #include "gradrecomp/models/resnet.h"
 #include "support/live_memory.h"
@@ -106,6 +107,22 @@ TEST_F(Cuda, E1ConvolutionsInBenchmarkModeAreReplayedByTheSameAlgorithm) {
   expect_same_bits(kept, dropped);
   EXPECT_EQ(no_replays, 0);
   EXPECT_GT(num_replays, 0);
+}
+
+TEST_F(Cuda, H3WritesPastTheVersionBetweenForwardAndBackwardAreFound) {
+  if (kernels::table(c10::kCUDA) == nullptr) GTEST_SKIP() << "GradRecomp's kernels were not built";
+  const auto weight = torch::randn({1024, 1024}, torch::kCUDA) * 0.01;
+  for (const bool is_written : {false, true}) {
+    const auto x = torch::randn({64, 1024}, torch::kCUDA).requires_grad_();
+    Region region({.policy = "drop_all"});
+    const auto y = region.run([&] { return torch::tanh(x.matmul(weight)).exp(); });
+    if (is_written) weight.data()[1023][1023].add_(1);
+    if (is_written) {
+      EXPECT_THROW(y.sum().backward(), c10::Error);
+    } else {
+      EXPECT_NO_THROW(y.sum().backward());
+    }
+  }
 }
 
 // Atomic sums have other bits each time, so what they gave in forward is what backward has to see.

@@ -31,6 +31,39 @@ TEST_P(AtenSuite, MaskMayBeginAtAnyAddress) {
   EXPECT_TRUE(same_bytes(back, mask));
 }
 
+torch::Tensor hashes_of(const Table& kernels, const torch::Tensor& bytes, Stream stream) {
+  const auto hashes = torch::zeros({num_hash_blocks(bytes.numel()), kHashLanes},
+                                   bytes.options().dtype(torch::kLong));
+  const HashedMemory memory{data_of(bytes), bytes.numel(),
+                            static_cast<std::uint64_t*>(hashes.data_ptr())};
+  kernels.hash_memory({{&memory, 1}}, stream);
+  return hashes.cpu();
+}
+
+TEST_P(AtenSuite, AnyByteThatChangesChangesOneHash) {
+  for (const std::int64_t size : {1, 7, 8, 9, 255, 256, 257, 65535, 65536, 65537, 200001}) {
+    for (const bool aligned : {true, false}) {
+      const auto random = on_device(torch::randint(256, {size}, torch::kByte));
+      const auto bytes = aligned ? random : misaligned(random);
+      const auto before = hashes_of(kernels(), bytes, stream());
+      EXPECT_TRUE(before.equal(hashes_of(kernels(), random, stream())));
+      for (const std::int64_t position : {std::int64_t{0}, size / 3, size / 2, size - 1}) {
+        bytes[position].add_(1);
+        const auto after = hashes_of(kernels(), bytes, stream());
+        EXPECT_EQ((before != after).sum().item<std::int64_t>(), 1) << size << " " << position;
+        bytes[position].sub_(1);
+      }
+    }
+  }
+}
+
+TEST_P(AtenSuite, EqualWordsInOtherOrderHaveOtherHashes) {
+  const auto words = on_device(torch::arange(1 << 14, torch::kLong));
+  const auto bytes = [](const torch::Tensor& x) { return x.view(torch::kByte); };
+  const auto before = hashes_of(kernels(), bytes(words), stream());
+  EXPECT_FALSE(before.equal(hashes_of(kernels(), bytes(words.flip(0)), stream())));
+}
+
 struct Window2d {
   std::vector<std::int64_t> kernel, stride, padding, dilation;
   bool ceil_mode = false;

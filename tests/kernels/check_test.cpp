@@ -35,6 +35,13 @@ TEST(CheckTest, MissingMemoryIsRefused) {
                      "layer_norm_apply: x is null");
 }
 
+TEST(CheckTest, HashesThatGoNowhereAreRefused) {
+  const char byte = 0;
+  const HashedMemory memory{&byte, 1, nullptr};
+  expect_value_error([&] { cpu().hash_memory({{&memory, 1}}, nullptr); },
+                     "hash_memory: hashes is null");
+}
+
 TEST(CheckTest, CoefficientsOfAThirdDtypeAreRefused) {
   const BatchNorm args{.dtype = Dtype::float16, .parameter_dtype = Dtype::bfloat16};
   expect_value_error([&] { cpu().batch_norm_apply(args, nullptr); }, "parameter_dtype is");

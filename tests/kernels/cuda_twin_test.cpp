@@ -1,10 +1,14 @@
 // Each CUDA kernel gives the bits of its twin on the CPU, without LibTorch's CUDA backend.
+#include <deque>
+
 #include "cuda_memory.h"
 #include "cuda_twins.h"
 #include "norm_cases.h"
 
 namespace gradrecomp::kernels {
 namespace {
+
+std::uint64_t* words_of(void* memory) { return static_cast<std::uint64_t*>(memory); }
 
 TEST_F(CudaTwinTest, BatchNorm) {
   for (const auto dtype : kDtypes) {
@@ -94,6 +98,29 @@ TEST_F(CudaTwinTest, PointwiseChain) {
             << dtype << ' ' << size << ' ' << skipped;
       }
     }
+  }
+}
+
+// More parts than one launch takes, some of them empty.
+TEST_F(CudaTwinTest, Hashes) {
+  std::deque<torch::Tensor> on_cpu;
+  std::deque<CudaCopy> on_device;
+  std::vector<HashedMemory> cpu_parts, cuda_parts;
+  std::deque<torch::Tensor> expected;
+  std::deque<CudaCopy> found;
+  for (std::int64_t i = 0; i < 150; ++i) {
+    const std::int64_t size = i % 7 == 0 ? 0 : i * i * 13;
+    on_cpu.push_back(torch::randint(256, {size}, torch::kByte));
+    on_device.emplace_back(on_cpu.back(), i % 3);
+    expected.push_back(torch::zeros({num_hash_blocks(size), kHashLanes}, torch::kLong));
+    found.emplace_back(expected.back());
+    cpu_parts.push_back({on_cpu.back().data_ptr(), size, words_of(expected.back().data_ptr())});
+    cuda_parts.push_back({on_device.back().data(), size, words_of(found.back().data())});
+  }
+  cpu_.hash_memory({cpu_parts}, nullptr);
+  cuda_.hash_memory({cuda_parts}, nullptr);
+  for (std::size_t i = 0; i < expected.size(); ++i) {
+    EXPECT_TRUE(same_bytes(found[i].back(), expected[i])) << i;
   }
 }
 

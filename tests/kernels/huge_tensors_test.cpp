@@ -108,6 +108,15 @@ TEST_F(HugeTensors, PackingsOfAnySizeCanBeLaunched) {
   }
 }
 
+TEST_F(HugeTensors, MemoryOfAnySizeCanBeHashed) {
+  for (const std::int64_t size : kManySizes) {
+    SCOPED_TRACE(size);
+    const std::vector<HashedMemory> parts(
+        3, {nowhere(), size, static_cast<std::uint64_t*>(nowhere())});
+    expect_launch([&] { cuda_.hash_memory({parts}, nullptr); });
+  }
+}
+
 TEST_F(HugeTensors, KernelsRunOnTheStreamThatWasAskedFor) {
   int there = 0;
   cuda_.unpack_mask({8, nowhere(), nowhere()}, &there);

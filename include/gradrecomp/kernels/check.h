@@ -14,5 +14,6 @@ GRADRECOMP_API void check(const PackMask& args);
 GRADRECOMP_API void check(const UnpackMask& args);
 GRADRECOMP_API void check(const PackIndices& args);
 GRADRECOMP_API void check(const UnpackIndices& args);
+GRADRECOMP_API void check(const HashMemory& args);
 
 }  // namespace gradrecomp::kernels

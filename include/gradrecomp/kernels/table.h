@@ -8,6 +8,7 @@
 #include "gradrecomp/export.h"
 #include "gradrecomp/kernels/batch_norm.h"
 #include "gradrecomp/kernels/compact.h"
+#include "gradrecomp/kernels/hash.h"
 #include "gradrecomp/kernels/layer_norm.h"
 #include "gradrecomp/kernels/pointwise.h"
 
@@ -29,6 +30,7 @@ struct Table {
   void (*unpack_mask)(const UnpackMask&, Stream) = nullptr;
   void (*pack_indices)(const PackIndices&, Stream) = nullptr;
   void (*unpack_indices)(const UnpackIndices&, Stream) = nullptr;
+  void (*hash_memory)(const HashMemory&, Stream) = nullptr;
 };
 
 /// The kernels for `device`; null where there are none. The CPU always has all of them.

@@ -7,6 +7,7 @@
 
 #include "gradrecomp/kernels/batch_norm.h"
 #include "gradrecomp/kernels/compact.h"
+#include "gradrecomp/kernels/hash.h"
 #include "gradrecomp/kernels/layer_norm.h"
 #include "gradrecomp/kernels/pointwise.h"
 
@@ -20,6 +21,7 @@ cudaError_t launch(const PackMask& args, cudaStream_t stream);
 cudaError_t launch(const UnpackMask& args, cudaStream_t stream);
 cudaError_t launch(const PackIndices& args, cudaStream_t stream);
 cudaError_t launch(const UnpackIndices& args, cudaStream_t stream);
+cudaError_t launch(const HashMemory& args, cudaStream_t stream);
 
 inline constexpr int kThreads = 256;
 

@@ -15,6 +15,7 @@ bool is_empty(const BatchNorm& args) {
 bool is_empty(const LayerNorm& args) { return args.num_rows == 0 || args.num_columns == 0; }
 bool is_empty(const PackIndices& args) { return args.pooling.num_outputs() == 0; }
 bool is_empty(const UnpackIndices& args) { return args.pooling.num_outputs() == 0; }
+bool is_empty(const HashMemory& args) { return args.parts.empty(); }
 template <class Args>
 bool is_empty(const Args& args) {
   return args.num_elements == 0;
@@ -37,7 +38,8 @@ constexpr Table kCuda{.batch_norm_apply = &enqueue<BatchNorm>,
                       .pack_mask = &enqueue<PackMask>,
                       .unpack_mask = &enqueue<UnpackMask>,
                       .pack_indices = &enqueue<PackIndices>,
-                      .unpack_indices = &enqueue<UnpackIndices>};
+                      .unpack_indices = &enqueue<UnpackIndices>,
+                      .hash_memory = &enqueue<HashMemory>};
 
 bool registered() {
   register_table(c10::kCUDA, &kCuda);

@@ -12,6 +12,7 @@
 #include "tape/aten/bytes.h"
 #include "tape/aten/stream_scope.h"
 #include "tape/host_memory/host_pool.h"
+#include "tape/host_memory/pinned_storage.h"
 
 namespace gradrecomp::tape {
 namespace {
@@ -35,8 +36,7 @@ c10::Storage host_storage(c10::Device device, std::size_t size) {
     return {c10::Storage::use_byte_size_t(), size, HostPool::of_process().allocate(size), nullptr,
             false};
   }
-  const auto bytes = at::TensorOptions().dtype(at::kByte).pinned_memory(true);
-  return at::empty({static_cast<std::int64_t>(size)}, bytes).storage();
+  return pinned_storage(size);
 }
 
 /// Copies on `way`'s stream, after what `before` has been given. Returns when that has ended.

@@ -17,7 +17,7 @@
 #include "tape/dispatch/recording_pause.h"
 #include "tape/dispatch/shortage.h"
 #include "tape/observer.h"
-#include "tape/print.h"
+#include "tape/prints/print.h"
 #include "tape/record/recording_engine.h"
 #include "tape/substitutes/pointwise_step.h"
 #include "tape/writing/split_calls.h"

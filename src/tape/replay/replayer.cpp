@@ -12,6 +12,7 @@
 #include "tape/observer.h"
 #include "tape/replay/stream_handover.h"
 #include "tape/replay/sweep.h"
+#include "tape/replay/sweep_inputs.h"
 #include "tape/streams.h"
 #include "tape/versions.h"
 
@@ -137,6 +138,12 @@ std::string Replayer::describe(ValueId handle) const {
   std::string text = "GradRecomp was rematerializing " + std::to_string(value.bytes) + " bytes";
   if (value.producer >= 0) text += " made by " + tape_.ops()[value.producer].name();
   return text + ", under " + (plan_name != nullptr ? "the plan " + *plan_name : "no plan") + ".";
+}
+
+void Replayer::check_devices() {
+  const auto changed = tape_.contents().on_devices().find_changed();
+  if (!changed) return;
+  refuse_overwritten(*changed->reader, tape_.values()[changed->value].bytes, /*found_late=*/true);
 }
 
 void Replayer::drop_cached() {

@@ -24,6 +24,9 @@ class Replayer {
   void release_handle(ValueId value);
   /// Notes that a backward pass of that number asks for a value; -1: none does.
   void asked_by(int graph_task);
+  /// Waits for devices to say what replays have read there.
+  /// Throws: c10::Error if some of it was overwritten unseen after the forward pass.
+  void check_devices();
   /// Forgets all values cached by replays that are still wanted (after retain_graph).
   void drop_cached();
   /// Says what was to be made again, and under which plan, when that failed.

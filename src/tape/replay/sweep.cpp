@@ -24,6 +24,7 @@ Sweep::Sweep(Tape& tape)
       kernels_(tape, inputs_) {}
 
 Sweep::~Sweep() {
+  tape_.contents().on_devices().give_up();
   for (const ValueId id : visited_) {
     tape_.values()[id].temporary = c10::Storage();
     tape_.values()[id].num_uses = 0;
@@ -39,6 +40,7 @@ c10::Storage Sweep::run(ValueId target) {
   collect({target});
   const Range range("GradRecomp: replay up to " + tape_.ops()[ops_.back()].name());
   for (std::size_t position = 0; position < ops_.size();) position += execute(position);
+  tape_.contents().on_devices().hash_looked_at();
   tape_.counts().replayed_ops += static_cast<std::int64_t>(ops_.size());
   tape_.counts().replay_seconds += stopwatch.seconds();
   const Value& value = tape_.values()[target];

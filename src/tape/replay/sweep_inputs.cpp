@@ -12,6 +12,18 @@
 
 namespace gradrecomp::tape {
 
+void refuse_overwritten(const Op& reader, std::int64_t num_bytes, bool found_late) {
+  TORCH_CHECK(
+      false, "GradRecomp: an input of ", reader.name(), " of ", num_bytes,
+      " bytes was overwritten after the forward pass without its version counter growing (by a raw "
+      "pointer, x.data(), or a refilled buffer), but a replay needs its old content. Write to it "
+      "after backward, give the region a clone of it, or keep what ",
+      reader.name(), " makes by Options::selection.",
+      found_late ? " What lies on a device is compared when backward has ended, so discard the "
+                   "gradients of this backward pass."
+                 : "");
+}
+
 c10::Storage SweepInputs::storage(const Op& op, const Read& read) {
   if (c10::Storage written = written_over(read.value)) return written;
   // All arguments over a written value must share its clone, whichever comes first.
@@ -79,6 +91,7 @@ c10::Storage SweepInputs::from_tape(const Op& op, const Read& read) {
               bytes, " bytes in the forward pass and has ", storage ? bytes_in(storage) : 0,
               " now, but a replay needs them. Give its memory back after backward, or keep what ",
               op.name(), " makes by Options::selection.");
+  if (!read.scratch) look_on_device(read, op, storage);
   return storage;
 }
 
@@ -114,12 +127,15 @@ void SweepInputs::check_content(const Read& read, const Op& reader) {
       reads_whole(reader, read)
           ? tape_.contents().fits_in_sweep(read.value, value.storage, sweep_)
           : tape_.contents().fits_in_sweep(read.value, value.storage, *read.geometry, sweep_);
-  TORCH_CHECK(
-      fits, "GradRecomp: an input of ", reader.name(), " of ", value.bytes,
-      " bytes was overwritten after the forward pass without its version counter growing (by a raw "
-      "pointer, x.data(), or a refilled buffer), but a replay needs its old content. Write to it "
-      "after backward, give the region a clone of it, or keep what ",
-      reader.name(), " makes by Options::selection.");
+  if (!fits) refuse_overwritten(reader, value.bytes, /*found_late=*/false);
+}
+
+// The same of a device, which the host compares later.
+void SweepInputs::look_on_device(const Read& read, const Op& reader, const c10::Storage& storage) {
+  const Value& value = tape_.values()[read.value];
+  if (read.geometry->is_on_cpu() || value.snapshot || is_copy(value.hold)) return;
+  tape_.contents().on_devices().look({read.value, &reader}, storage, extent_read(reader, read),
+                                     sweep_);
 }
 
 }  // namespace gradrecomp::tape

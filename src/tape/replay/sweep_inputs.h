@@ -10,6 +10,10 @@
 
 namespace gradrecomp::tape {
 
+/// Throws the error of a replay whose `reader` reads that many bytes which were written unseen.
+/// `found_late`: after what it has made has been used.
+[[noreturn]] void refuse_overwritten(const Op& reader, std::int64_t num_bytes, bool found_late);
+
 /// What the ops of one sweep read: values that live, and those that the sweep has made.
 ///
 /// It refuses what has changed since the forward pass. An op that writes gets memory of its own.
@@ -32,6 +36,7 @@ class SweepInputs {
   [[nodiscard]] c10::Storage own_memory(const Op& op, const Read& read);
   void check_unmodified(ValueId id, const Op& reader) const;
   void check_content(const Read& read, const Op& reader);
+  void look_on_device(const Read& read, const Op& reader, const c10::Storage& storage);
 
   Tape& tape_;
   std::int32_t sweep_;

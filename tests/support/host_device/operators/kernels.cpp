@@ -26,6 +26,11 @@ void queued_chain(const kernels::PointwiseChain& chain, kernels::Stream stream) 
   });
 }
 
+void queued_hashes(const kernels::HashMemory& arguments, kernels::Stream stream) {
+  const std::vector<kernels::HashedMemory> parts(arguments.parts.begin(), arguments.parts.end());
+  enqueue(stream, [parts] { kernels::table(c10::kCPU)->hash_memory({parts}, nullptr); });
+}
+
 }  // namespace
 
 const kernels::Table* kernel_table() {
@@ -38,6 +43,7 @@ const kernels::Table* kernel_table() {
       .unpack_mask = &queued<&Table::unpack_mask>,
       .pack_indices = &queued<&Table::pack_indices>,
       .unpack_indices = &queued<&Table::unpack_indices>,
+      .hash_memory = &queued_hashes,
   };
   return &kTable;
 }

@@ -1,5 +1,5 @@
 // Which bytes of a storage a view shows.
-#include "tape/byte_runs.h"
+#include "tape/prints/byte_runs.h"
 
 #include <gtest/gtest.h>
 #include <torch/torch.h>

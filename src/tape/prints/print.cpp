@@ -1,4 +1,4 @@
-#include "tape/print.h"
+#include "tape/prints/print.h"
 
 #include <algorithm>
 #include <array>

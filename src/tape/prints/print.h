@@ -7,7 +7,7 @@
 
 #include "gradrecomp/version.h"
 #include "tape/aten/geometry.h"
-#include "tape/byte_runs.h"
+#include "tape/prints/byte_runs.h"
 
 namespace gradrecomp::tape {
 

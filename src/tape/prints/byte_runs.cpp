@@ -1,4 +1,4 @@
-#include "tape/byte_runs.h"
+#include "tape/prints/byte_runs.h"
 
 #include <algorithm>
 

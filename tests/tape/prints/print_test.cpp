@@ -1,5 +1,5 @@
 // What the guard sees of contents, and how little it looks at for that.
-#include "tape/print.h"
+#include "tape/prints/print.h"
 
 #include <gtest/gtest.h>
 #include <torch/torch.h>
