@@ -8,7 +8,7 @@ import tempfile
 import unittest
 from pathlib import Path
 
-REAL_TOOLS = ["awk", "bash", "cat", "dirname", "env", "grep", "head", "ln", "mkdir", "nproc", "realpath", "rm",
+REAL_TOOLS = ["awk", "bash", "cat", "cp", "dirname", "env", "grep", "head", "ln", "mkdir", "nproc", "realpath", "rm",
               "sed", "sort", "tail", "tee", "touch", "tr", "uname", "wc"]
 
 FAKE_TOOLS = {
@@ -29,7 +29,7 @@ FAKE_TOOLS = {
     "python3": """
         case "$*" in
           *version_info*) echo "${NEW_PYTHON:-True}" ;;
-          "-m venv"*) mkdir -p "$3/bin" && ln -s "$FAKES/pip" "$3/bin/pip" && ln -s "$FAKES/python3" "$3/bin/python" ;;
+          "-m venv"*) mkdir -p "$3/bin" "$3/lib/python3.11/site-packages" && ln -s "$FAKES/pip" "$3/bin/pip" && ln -s "$FAKES/python3" "$3/bin/python" ;;
           *cuda_requirements.py*) echo "part-of-cuda==1" ;;
         esac""",
     "pip": """
