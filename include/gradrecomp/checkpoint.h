@@ -17,8 +17,9 @@ namespace gradrecomp::inline GRADRECOMP_NAMESPACE {
 /// The shape of torch.utils.checkpoint, but `function` runs once: BatchNorm statistics, counters
 /// and hooks see one forward pass, and random ops need no special care. Inside a Region it just
 /// runs, since the region's plan covers it.
-/// Memory:  between forward and backward only what the program itself holds, and what cannot be
-///          replayed.
+/// Memory:  between forward and backward only what the program itself holds, what cannot be
+///          replayed, and, until autograd lets go of it, what that has saved and the program held
+///          on return.
 /// Throws:  what `function` throws.
 template <typename Function, typename... Inputs>
 auto checkpoint(Function&& function, Inputs&&... inputs) {

@@ -60,12 +60,13 @@ class GRADRECOMP_API OpenStep {
 ///   auto logits = region.run([&] { return model->forward(images); });
 ///   criterion(logits, labels).backward();
 ///
-/// The first step of every new op sequence is profiled and verified; later steps follow its plan.
-/// A region may run several times before backward, with one sequence or with several.
-/// Under no_grad the callable just runs, and so it does inside another region. A region does not
-/// ask whether modules train or evaluate. Movable, not copyable; a region that was moved from
-/// throws. Threads:    one thread at a time runs a region; its backward may run on any, and beside
-/// the
+/// The first step of a new op sequence is profiled and, by default, verified; later steps follow
+/// its plan. A sequence that begins like a known one is profiled only if it comes again. A region
+/// may run several times before backward, with one sequence or with several. Under no_grad the
+/// callable just runs, and so it does inside another region. A region does not ask whether modules
+/// train or evaluate. Movable, not copyable; a region that was moved from throws.
+///
+/// Threads:    one thread at a time runs a region; its backward may run on any, and beside the
 ///             forward pass only once the region is left.
 /// Guarantees: gradients, buffers and random state are those of the plain step, bit for bit, or
 ///             backward throws. What may still go unseen is listed under "Shortcomings" in
@@ -86,7 +87,9 @@ class GRADRECOMP_API Region {
   template <typename Body>
   auto run(Body&& body);
 
-  /// The same for code that is not one callable: a step until the result's close().
+  /// The same for code that is not one callable: a step until the result's close(). Unlike run(),
+  /// it does not hold on to what autograd has saved and the program lets go of after close(); see
+  /// "Shortcomings" in docs/design/tape.md.
   [[nodiscard]] OpenStep open();
 
   /// The plan the last step followed, or the one its backward made.
@@ -120,8 +123,8 @@ class GRADRECOMP_API Region {
 GRADRECOMP_API void begin_stage(std::string_view name);
 
 /// Says that `tensor` is about to be written past the dispatcher: by a raw kernel, a communication
-/// library or a pointer. In a region replays then know; elsewhere the version counter grows, by
-/// which autograd and replays see that what was saved is gone.
+/// library or a pointer. Its version counter grows, by which autograd and replays see that what was
+/// saved is gone. In a region, replays know of the write, too.
 ///
 /// Writes by operators need no announcement, nor do those to what a factory has made
 /// (torch::ones(), x.new_zeros(), empty_like(x).fill_(1)) before an operator reads it.

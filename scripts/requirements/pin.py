@@ -1,12 +1,14 @@
 """Writes the requirements files of this folder anew: exact versions with the hashes of their wheels.
 
-Usage: pin.py <version of torch>
+Usage: pin.py <version of torch> [file...]
 
 Asks pip what it would install for each Python and machine that LibTorch has wheels for, without
 installing it. Run it when the default version of LibTorch changes, and set that in scripts/setup.
+With names of files, without .txt, it writes those alone.
 """
 
 import json
+import re
 import subprocess
 import sys
 from pathlib import Path
@@ -14,6 +16,18 @@ from pathlib import Path
 PYTHONS = ["3.10", "3.11", "3.12", "3.13", "3.14"]
 MACHINES = ["x86_64", "aarch64"]
 GLIBC_MINORS = range(28, 4, -1)
+
+# Else pip goes by its own Python and machine where a requirement is for some of them alone.
+PIP_AS_ON_TARGET = """
+import sys
+from pip._internal.cli.main import main
+from pip._vendor.packaging import markers
+python, machine = sys.argv[1:3]
+target = {"python_version": python, "python_full_version": f"{python}.0", "platform_machine": machine}
+own_environment = markers.default_environment
+markers.default_environment = lambda: own_environment() | target
+sys.exit(main(sys.argv[3:]))
+"""
 
 
 def requirements_of(torch):
@@ -24,9 +38,11 @@ def requirements_of(torch):
         "solver": (["highspy"], True),
         # Other versions format otherwise; this is that of Debian 12.
         "formatter": (["clang-format==14.0.6"], True),
-        f"torch-{torch}-cpu": ([f"torch=={torch}", *cuda], False),
         f"torch-{torch}-cuda": ([f"torch=={torch}"], True),
+        f"torch-{torch}-cpu": ([f"torch=={torch}", *cuda], False),
         f"torch-{torch}-compiler": (["cuda-toolkit[cccl,crt,cudart,nvcc,nvvm]"], True),
+        # For benchmarks/peers; torchvision names the torch that it is made for.
+        f"torch-{torch}-peers": ([f"torch=={torch}", "torchvision", "transformers==5.23.0"], True),
     }
 
 
@@ -34,9 +50,9 @@ def chosen(requirements, with_dependencies, constraints, python, machine):
     """Yields (name, version, hash) of all that pip would install; nothing where it finds no wheels."""
     platforms = [f"manylinux_2_{minor}_{machine}" for minor in GLIBC_MINORS]
     platforms += [f"manylinux{year}_{machine}" for year in ("2014", "2010", "1")] + [f"linux_{machine}"]
-    command = [sys.executable, "-m", "pip", "install", "--dry-run", "--ignore-installed", "--quiet",
-               "--no-cache-dir", "--disable-pip-version-check", "--only-binary=:all:", "--target=unused",
-               f"--python-version={python}", "--report=-"]
+    command = [sys.executable, "-c", PIP_AS_ON_TARGET, python, machine, "install", "--dry-run",
+               "--ignore-installed", "--quiet", "--no-cache-dir", "--disable-pip-version-check",
+               "--only-binary=:all:", "--target=unused", f"--python-version={python}", "--report=-"]
     command += [f"--platform={platform}" for platform in platforms]
     command += [] if with_dependencies else ["--no-deps"]
     constraints_file = Path(__file__).with_name("constraints.tmp")
@@ -66,7 +82,7 @@ def marker(targets):
 
 
 def pinned(requirements, with_dependencies, constraints):
-    """The text of a requirements file, and its versions for later files to agree with."""
+    """The text of a requirements file."""
     found = {}
     for python in PYTHONS:
         for machine in MACHINES:
@@ -78,20 +94,23 @@ def pinned(requirements, with_dependencies, constraints):
     for (name, version), (digests, targets) in sorted(found.items()):
         text += f"{name}=={version}{marker(targets)}"
         text += "".join(f" \\\n    --hash=sha256:{digest}" for digest in sorted(digests)) + "\n"
-    return text, [f"{name}=={version}" for name, version in found]
+    return text
 
 
-def main(torch):
+def parts_of_cuda(file):
+    return re.findall(r"^(?:cuda-toolkit|nvidia-\S+)==\S+", file.read_text(), re.MULTILINE)
+
+
+def main(torch, *names):
     folder = Path(__file__).parent
-    cuda = pinned([f"torch=={torch}"], True, [])
-    # The other files' parts of CUDA are those that this torch was built with.
-    constraints = [line for line in cuda[1] if line.startswith(("cuda-toolkit", "nvidia-"))]
-    for name, (requirements, with_dependencies) in requirements_of(torch).items():
-        of_torch = name.startswith("torch-")
-        text, _ = cuda if name.endswith("-cuda") else pinned(
-            requirements, with_dependencies, constraints if of_torch else [])
+    of_cuda = f"torch-{torch}-cuda"
+    files = requirements_of(torch)
+    for name in names or files:
+        # The other files' parts of CUDA are those that this torch was built with.
+        follows = name.startswith("torch-") and name != of_cuda
+        text = pinned(*files[name], parts_of_cuda(folder / f"{of_cuda}.txt") if follows else [])
         (folder / f"{name}.txt").write_text(text)
 
 
 if __name__ == "__main__":
-    main(sys.argv[1])
+    main(*sys.argv[1:])

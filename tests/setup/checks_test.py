@@ -60,6 +60,22 @@ class Checks(Sandbox):
         self.assertEqual(len(result.stderr.splitlines()), 1, result.stderr)
         self.assertIn("the disk is full", result.stderr)
 
+    def test_a_disk_that_fills_up_while_it_builds(self):
+        error = "fatal error: error writing to region.cpp.o: No space left on device"
+        for terminal in (False, True):
+            result = self.run_script("demo", terminal=terminal, BUILD_ERROR=error)
+            self.assertEqual(result.returncode, 2, result.stderr)
+            self.assertEqual(len(result.stderr.splitlines()), 1, result.stderr)
+            self.assertIn("the disk is full", result.stderr)
+            self.assertEqual(error in result.stdout, terminal)
+
+    def test_a_build_that_fails_otherwise_is_no_full_disk(self):
+        for terminal in (False, True):
+            result = self.run_script("demo", terminal=terminal, BUILD_ERROR="no such header")
+            self.assertEqual(result.returncode, 1, result.stderr)
+            self.assertIn("no such header", result.stdout if terminal else result.stderr)
+            self.assertNotIn("disk", result.stderr)
+
     def test_a_python_that_libtorch_has_no_wheel_for(self):
         error = "ERROR: No matching distribution found for torch==2.11.0"
         result = self.run_script(FAILING_FETCH="torch-", FETCH_ERROR=error)

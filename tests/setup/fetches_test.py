@@ -1,6 +1,7 @@
 """What scripts/setup fetches, and that it is pinned. Usage: fetches_test.py <repository root>"""
 
 import re
+import shutil
 import sys
 import unittest
 from pathlib import Path
@@ -32,7 +33,7 @@ class Fetches(Sandbox):
 
     def test_every_requirement_has_a_version_and_hashes(self):
         files = sorted((self.root / "scripts/requirements").glob("*.txt"))
-        self.assertEqual(len(files), 6)
+        self.assertEqual(len(files), 7)
         for file in files:
             self.assertEqual(REQUIREMENT.sub("", file.read_text()), "# Written by pin.py.\n", file)
 
@@ -41,6 +42,33 @@ class Fetches(Sandbox):
         self.assertIn("LibTorch 2.12.0 is fetched without pinned hashes", result.stderr)
         self.assertIn("--no-deps torch==2.12.0", self.calls("pip")[0])
         self.assertNotIn("without pinned hashes", self.set_up(GRADRECOMP_TORCH="2.11").stderr)
+
+    def compare_with_peers(self, **variables):
+        (self.folder / "benchmarks/peers").mkdir(parents=True, exist_ok=True)
+        shutil.copy(self.root / "benchmarks/peers/environment", self.folder / "benchmarks/peers")
+        script = self.folder / "scripts/compare"
+        script.write_text(f"#!{shutil.which('bash')}\nsource {self.folder}/benchmarks/peers/environment\n")
+        script.chmod(0o755)
+        return self.run_script("compare", **variables)
+
+    def test_what_the_comparison_with_python_needs_beside_libtorch_and_once(self):
+        for _ in range(2):
+            result = self.compare_with_peers()
+            self.assertEqual(result.returncode, 0, result.stderr)
+            self.assertEqual(self.fetched(), ["torch-2.11.0-cpu", "torch-2.11.0-compiler", "torch-2.11.0-peers"])
+        self.assertIn("--require-hashes --no-deps --only-binary=:all:", self.calls("pip")[-1])
+        found = self.folder / ".venv/peers-torch-2.11.0/lib/python3.11/site-packages/torch.pth"
+        self.assertEqual(found.read_text(), "../../../../torch-2.11.0/lib/python3.11/site-packages\n")
+
+    def test_the_comparison_under_another_torch_has_the_same_transformers(self):
+        self.assertEqual(self.compare_with_peers(GRADRECOMP_TORCH="2.12.0").returncode, 0)
+        self.assertRegex(self.calls("pip")[-1], r"torch==2.12.0 torchvision transformers==[0-9.]+$")
+
+    def test_the_comparison_names_the_python_it_needs(self):
+        result = self.compare_with_peers(NEW_PYTHON="False")
+        self.assertEqual(result.returncode, 2, result.stderr)
+        self.assertIn("must be a Python of at least 3.11", result.stderr)
+        self.assertEqual(self.calls("pip"), [])
 
     def test_nothing_a_second_time(self):
         self.set_up()

@@ -14,14 +14,12 @@ ARM = {"arm": "max_overhead", "equal": "yes", "num_compared_steps": 7, "measured
        "predicted_peak_bytes": 1000, "overhead_wall": 0.055, "plain_to_plain_high": 0.01,
        "plain_to_plain_low": -0.003, "offloaded_bytes": 1 << 20, "followed_plan": True, "num_alloc_retries": 0}
 PLAIN = {**ARM, "arm": "plain", "overhead_wall": 0.0, "offloaded_bytes": 0}
-TRIAL = {"bitwise_equal": True}
-BATCHES = {"answers": [{"answer": "plain", "confirmed_batch": 6, "trials": [{"bitwise_equal": None}]},
-                       {"answer": "largest batch", "confirmed_batch": 20, "trials": [TRIAL]}]}
 BITS = "Steps give plain's bits"
 BYTES = "Predicted bytes are within 1% of requested ones"
 TIME = "Wall time stays within the budget"
 GRAPHS = "Steps in CUDA graphs"
 BATCH = "A larger batch in the same bytes"
+GOAL = "Goal: 3 times the batch in the same bytes"
 CAP = "Training under a memory cap"
 PROGRAMS = "Random programs give plain's bits"
 MEMORY = "Kernels stay inside their memory"
@@ -124,12 +122,33 @@ class Summary(unittest.TestCase):
         self.measured("cap", followed_plan=False)
         self.expect(CAP, "FAILED", "max_overhead")
 
+    def batches(self, largest, equal=True, images_per_second=95):
+        plain = {"batch": 6, "samples_per_second": 100, "bitwise_equal": None}
+        planned = {"batch": largest, "samples_per_second": images_per_second, "bitwise_equal": equal}
+        answers = [{"answer": name, "confirmed_batch": trial["batch"], "trials": [trial]}
+                   for name, trial in (("plain", plain), ("largest batch", planned))]
+        self.write("bench/batch.json", json.dumps({"max_peak_bytes": 10 << 30, "max_overhead": 0.085, "answers": answers}))
+
     def test_batches(self):
-        self.write("bench/batch.json", json.dumps(BATCHES))
+        self.batches(20)
         self.expect(BATCH, "held", "plain 6, largest batch 20")
-        BATCHES["answers"][1]["confirmed_batch"] = 6
-        self.write("bench/batch.json", json.dumps(BATCHES))
+        self.expect(BATCH, "held", "equal yes")
+        self.batches(6)
         self.expect(BATCH, "FAILED", "plain 6, largest batch 6")
+        self.batches(20, equal=False)
+        self.expect(BATCH, "FAILED", "equal NO")
+        self.batches(20, equal=None)
+        self.expect(BATCH, "held", "not tried: batch: equal")
+
+    def test_the_goal_of_batches_may_be_missed(self):
+        self.batches(20)
+        self.expect(GOAL, "held", "3.33 times as many images in 10.0 GiB, +5.3% of seconds an image")
+        self.batches(17)
+        self.expect(GOAL, "missed", "the goal is 3 times at 8.5%")
+        self.batches(20, images_per_second=90)
+        self.expect(GOAL, "missed", "+11.1% of seconds an image")
+        self.batches(0)
+        self.expect(GOAL, "not tried", "no batch was confirmed")
 
     def test_the_sanitizer(self):
         self.write("sanitize/memcheck.status", "0\n")

@@ -20,7 +20,9 @@ PROGRAMS = {
         echo "$LD_LIBRARY_PATH : ${LD_PRELOAD:-} : $*"
         [[ "$*" != *"${FAILING:-none}"* ]] || exit 3
         [[ "$*" != *"${HANGING:-none}"* ]] || exec sleep 100
-        while (($#)); do [[ $1 != --json ]] || echo '[]' >"$2"; shift; done""",
+        rows='[]'
+        [[ $1 != batch ]] || rows='{"answers": []}'
+        while (($#)); do [[ $1 != --json ]] || echo "$rows" >"$2"; shift; done""",
     "gradrecomp-fuzz": """
         echo "$*"
         [[ "$*" != *"${FAILING_SEED:-none}"* ]] || { echo "24 passed, 1 failed, 0 skipped"; exit 1; }
@@ -32,7 +34,7 @@ PROGRAMS = {
           ${SKIPPED:+<skipped message=\\"no CUDA device\\"/>}</testcase></testsuite>" >"${GTEST_OUTPUT#xml:}"
         sleep "${SECONDS_TAKEN:-0}" """,
 }
-CARD = '[[ "$*" == -L ]] && echo "GPU 0: made up" || echo 8.9'
+CARD = """case "$*" in -L) echo "GPU 0: made up" ;; *memory.free*) echo "${FREE-80000}" ;; *) echo 8.9 ;; esac"""
 BUILD_TOOLS = {
     "cmake": """
         echo "$*"
@@ -204,6 +206,19 @@ class Gpu(unittest.TestCase):
         rows = ["resnet152", "vit-b16", "offload", "cap", "batch"]
         self.assertEqual(sorted(file for file in self.files() if file.endswith("json")),
                          sorted(f"bench/{name}.json" for name in rows))
+
+    def test_batches_are_those_that_the_card_has_memory_for(self):
+        for free, batch, batches, peak in (("80000", 128, "64,128", "10GiB"), ("15000", 64, "32,64", "10GiB"),
+                                           ("8000", 32, "16,32", "5952MiB"), ("[N/A]", 32, "16,32", "10GiB")):
+            result = self.run_gpu("bench", "resnet152", "batch", FREE=free)
+            self.assertEqual(result.returncode, 0, result.stderr)
+            self.assertIn(f"--batch {batch} ", (self.out / "bench/resnet152.log").read_text())
+            self.assertIn(f"--batches {batches} --image-size 224 --data data/digits.csv.gz --max-peak {peak} ",
+                          (self.out / "bench/batch.log").read_text())
+
+    def test_batches_say_whether_they_reach_their_goal(self):
+        self.assertIn("not tried: Goal: 3 times the batch", self.run_gpu("bench", "batch").stdout)
+        self.assertNotIn("Goal", self.run_gpu("bench", "cap").stdout)
 
     def test_random_programs_are_counted(self):
         result = self.run_gpu("fuzz", "--programs", "60")

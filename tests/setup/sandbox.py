@@ -1,14 +1,15 @@
 """A copy of the scripts in a folder of its own, where tools that fetch and build only note their calls."""
 
 import os
+import pty
 import shutil
 import subprocess
 import tempfile
 import unittest
 from pathlib import Path
 
-REAL_TOOLS = ["awk", "bash", "cat", "dirname", "env", "grep", "head", "ln", "mkdir", "nproc", "realpath", "rm",
-              "sed", "sort", "tail", "touch", "tr", "uname", "wc"]
+REAL_TOOLS = ["awk", "bash", "cat", "cp", "dirname", "env", "grep", "head", "ln", "mkdir", "nproc", "realpath", "rm",
+              "sed", "sort", "tail", "tee", "touch", "tr", "uname", "wc"]
 
 FAKE_TOOLS = {
     "apt-get": "",
@@ -18,6 +19,7 @@ FAKE_TOOLS = {
     "c++": "",
     "cmake": """
         [[ $1 != --version ]] || { echo "cmake version ${CMAKE_VERSION:-3.25.1}"; exit; }
+        [[ $1 != --build || -z ${BUILD_ERROR:-} ]] || { echo "$BUILD_ERROR"; exit 3; }
         [[ $1 == --preset ]] || exit 0
         touch "$4/build.ninja"
         echo "-- CUDA kernels: ${CUDA_KERNELS_SAY:-compiled}"
@@ -27,7 +29,7 @@ FAKE_TOOLS = {
     "python3": """
         case "$*" in
           *version_info*) echo "${NEW_PYTHON:-True}" ;;
-          "-m venv"*) mkdir -p "$3/bin" && ln -s "$FAKES/pip" "$3/bin/pip" && ln -s "$FAKES/python3" "$3/bin/python" ;;
+          "-m venv"*) mkdir -p "$3/bin" "$3/lib/python3.11/site-packages" && ln -s "$FAKES/pip" "$3/bin/pip" && ln -s "$FAKES/python3" "$3/bin/python" ;;
           *cuda_requirements.py*) echo "part-of-cuda==1" ;;
         esac""",
     "pip": """
@@ -66,12 +68,19 @@ class Sandbox(unittest.TestCase):
         (self.fakes / tool).write_text(f"#!{shutil.which('bash')}\n{note}\n{script}\n")
         (self.fakes / tool).chmod(0o755)
 
-    def run_script(self, script="setup", arguments=(), user=None, **variables):
+    def run_script(self, script="setup", arguments=(), user=None, terminal=False, **variables):
+        """`terminal`: its output goes to one, which must not be more than a few lines."""
         environment = {"PATH": str(self.fakes), "FAKES": str(self.fakes), "CALLS": str(self.calls_file),
                        "CUDA_PATH": str(self.outside / "none"), "HOME": str(self.outside), **variables}
         as_user = {"user": user, "group": user, "extra_groups": []} if user else {}
-        return subprocess.run([self.folder / "scripts" / script, *arguments], env=environment,
-                              capture_output=True, text=True, **as_user)
+        screen, output = pty.openpty() if terminal else (None, subprocess.PIPE)
+        result = subprocess.run([self.folder / "scripts" / script, *arguments], env=environment,
+                                stdout=output, stderr=subprocess.PIPE, text=True, **as_user)
+        if terminal:
+            result.stdout = os.read(screen, 1 << 16).decode()
+            os.close(screen)
+            os.close(output)
+        return result
 
     def calls(self, tool):
         """The arguments of each call of a tool so far."""

@@ -125,9 +125,9 @@ void Sweep::refuse(ValueId id) const {
       value.producer < 0 ? "" : ", made by " + tape_.ops()[value.producer].name();
   TORCH_CHECK(
       false, "GradRecomp: a replay needs ", value.bytes, " bytes", maker,
-      ", but they were overwritten without the dispatcher's knowledge, or their memory was "
-      "freed, after an op had read them. Call gradrecomp::note_write() before such a write, or "
-      "use a plan instead of checkpoint(): the first step of a region finds such writes.");
+      ", but they, or what they are made from, were overwritten without the dispatcher's "
+      "knowledge, or their memory may have been freed. Call gradrecomp::note_write() before such a "
+      "write, or pass a clone into the region.");
 }
 
 /// Replays an op and those after it that join. Returns their number.
