@@ -60,9 +60,9 @@ struct Options {
   /// version counters. A difference is an error of backward. Samples see any write to a whole
   /// column of what an operator of the region reads, or to a whole row of 128 bytes or more; in
   /// narrower rows, they see writes to several at regular distances or side by side, but not always
-  /// to a single one. Steps that verify compare all. Memory of a device that has GradRecomp's kernels
-  /// is compared whole, from the end of the region on, but only when backward has ended: the error
-  /// then asks to discard its gradients.
+  /// to a single one. Steps that verify compare all. Memory of a device that has GradRecomp's
+  /// kernels is compared whole, from the end of the region on, but only when backward has ended:
+  /// the error then asks to discard its gradients.
   Guard guard = Guard::sampled;
   std::int64_t verify_interval_steps = 100;
   /// In steps without a plan: bytes that may be saved before what the program no longer holds is

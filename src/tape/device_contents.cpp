@@ -86,7 +86,8 @@ void DeviceContents::hash_expected() {
       for (Part& part : expected.parts) {
         const std::int64_t size = size_of(part.extent);
         part.hashes = expected_hashes_.allocate(num_hashes(size));
-        queue_.push_back({expected.storage, expected.stream,
+        queue_.push_back({expected.storage,
+                          expected.stream,
                           {bytes_at(expected.storage, part.extent.begin), size, part.hashes}});
       }
       expected.storage = c10::Storage();
@@ -103,9 +104,8 @@ void DeviceContents::look(Look look, const c10::Storage& storage, Extent extent,
   const auto expected = expected_.find(look.value);
   if (expected == expected_.end() || is_capturing()) return;
   extent = clipped(extent, storage);
-  const auto part = std::ranges::find_if(expected->second.parts, [&](const Part& known) {
-    return covers(known.extent, extent);
-  });
+  const auto part = std::ranges::find_if(
+      expected->second.parts, [&](const Part& known) { return covers(known.extent, extent); });
   if (part == expected->second.parts.end() || size_of(extent) <= 0) return;
   const std::int64_t offset = extent.begin - part->extent.begin;
   const Extent blocks = {offset / kernels::kHashBlockBytes,

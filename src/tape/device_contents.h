@@ -58,8 +58,8 @@ class DeviceContents {
   /// Forgets it instead.
   void give_up() { queue_.clear(); }
 
-  /// Waits for the hashes so far and forgets all looks. Returns the first that found another content;
-  /// none: there is none.
+  /// Waits for the hashes so far and forgets all looks. Returns the first that found another
+  /// content; none: there is none.
   std::optional<Look> find_changed();
 
  private:

@@ -142,8 +142,7 @@ bool is_found(std::int64_t begin, std::int64_t end, std::int64_t row, std::int64
   const at::Tensor pool = on_device(torch::randn({512, 257}));
   const at::Tensor x = leaf(4, 257);
   Region region({.policy = "drop_all"});
-  const at::Tensor y =
-      region.run([&] { return (x.matmul(pool.slice(0, begin, end).t())).exp(); });
+  const at::Tensor y = region.run([&] { return (x.matmul(pool.slice(0, begin, end).t())).exp(); });
   pool.data()[row][column].fill_(7);
   try {
     y.sum().backward();

@@ -38,8 +38,11 @@ TEST(CheckTest, MissingMemoryIsRefused) {
 TEST(CheckTest, HashesThatGoNowhereAreRefused) {
   const char byte = 0;
   const HashedMemory memory{&byte, 1, nullptr};
-  expect_value_error([&] { cpu().hash_memory({{&memory, 1}}, nullptr); },
-                     "hash_memory: hashes is null");
+  expect_value_error(
+      [&] {
+        cpu().hash_memory({{&memory, 1}}, nullptr);
+      },
+      "hash_memory: hashes is null");
 }
 
 TEST(CheckTest, CoefficientsOfAThirdDtypeAreRefused) {

@@ -35,9 +35,8 @@ GRADRECOMP_INLINE std::uint64_t hash_of_lane(const HashedMemory& memory, std::in
   std::int64_t position = block * kHashBlockBytes + lane * kHashWordBytes;
   for (; position < end; position += kHashLanes * kHashWordBytes) {
     const bool at_once = aligned && position + kHashWordBytes <= end;
-    const std::uint64_t word =
-        at_once ? *reinterpret_cast<const std::uint64_t*>(bytes + position)
-                : hash_word(bytes + position, end - position);
+    const std::uint64_t word = at_once ? *reinterpret_cast<const std::uint64_t*>(bytes + position)
+                                       : hash_word(bytes + position, end - position);
     hash = hash_step(hash, word);
   }
   return hash;

@@ -1,7 +1,6 @@
-#include "kernels/arithmetic/hash.h"
-
 #include <algorithm>
 
+#include "kernels/arithmetic/hash.h"
 #include "launch.h"
 #include "launch_kernel.cuh"
 
