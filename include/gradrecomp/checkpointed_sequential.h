@@ -26,7 +26,7 @@ class GRADRECOMP_API CheckpointedSequentialImpl : public torch::nn::Module {
   explicit CheckpointedSequentialImpl(torch::nn::Sequential model, Options options = {});
 
   /// Feeds `inputs` to the first child and each output to the next.
-  /// In eval() mode the children just run.
+  /// In eval() mode the children run plainly.
   /// Throws:  c10::ValueError if the model has been given children since it was wrapped.
   template <typename Output = at::Tensor, typename... Inputs>
   Output forward(Inputs&&... inputs) {

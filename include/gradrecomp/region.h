@@ -51,7 +51,7 @@ class GRADRECOMP_API OpenStep {
   void close(bool has_returned);
   void give_up() noexcept;
 
-  std::unique_ptr<Step> step_;  // null: the code just runs
+  std::unique_ptr<Step> step_;  // null: the code runs plainly
 };
 
 /// A part of the forward pass in which a plan decides what stays in memory for backward.
@@ -63,8 +63,8 @@ class GRADRECOMP_API OpenStep {
 /// The first step of a new op sequence is profiled and, by default, verified; later steps follow
 /// its plan. A sequence that begins like a known one is profiled only if it comes again. A region
 /// may run several times before backward, with one sequence or with several. Under no_grad the
-/// callable just runs, and so it does inside another region. A region does not ask whether modules
-/// train or evaluate. Movable, not copyable; a region that was moved from throws.
+/// callable runs plainly, and so it does inside another region. A region does not ask whether
+/// modules train or evaluate. Movable, not copyable; a region that was moved from throws.
 ///
 /// Threads:    one thread at a time runs a region; its backward may run on any, and beside the
 ///             forward pass only once the region is left.

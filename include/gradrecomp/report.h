@@ -10,7 +10,7 @@
 
 namespace gradrecomp::inline GRADRECOMP_NAMESPACE {
 
-/// What the step through a region that began last did.
+/// What the most recent step through a region did.
 struct StepReport {
   bool profiled = false;       ///< it ran without a plan, and was logged to make one
   bool followed_plan = false;  ///< its whole op sequence was the plan's

@@ -8,7 +8,7 @@
 namespace gradrecomp::arena {
 
 /// A step of this thread whose large blocks are placed by what is known of its op sequence, or
-/// logged for the steps that come. Placed for nothing while another step of the process is.
+/// logged for the steps that come. Not placed while another step of the process is.
 class PlacedStep {
  public:
   explicit PlacedStep(std::shared_ptr<SequenceAddresses> addresses);

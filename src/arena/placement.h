@@ -25,11 +25,10 @@ std::size_t least_bytes(const Lifetimes& lifetimes);
 /// others in the next attempt. The best of a fixed number of attempts is taken.
 ///
 /// Source:     Sekiyama, Imamichi, Imai, Raymond, Profile-guided memory optimization for deep
-/// neural
-///             networks, 2018 (its best-fit heuristic, after Burke, Kendall and Whitwell, 2004).
-/// Complexity: quadratic in the number of blocks at worst; 2 ms an attempt for the 2,000 of a step
-/// of
-///             ResNet-152.
+///             neural networks, 2018 (its best-fit heuristic, after Burke, Kendall and Whitwell,
+///             2004).
+/// Complexity: quadratic in the number of blocks at worst; 2 ms an attempt for the 2,000 blocks
+///             of a step of ResNet-152.
 Placement place(const Lifetimes& lifetimes);
 
 }  // namespace gradrecomp::arena

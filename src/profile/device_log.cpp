@@ -8,7 +8,7 @@
 
 #include "gradrecomp/device/allocations.h"
 #include "profile/cuda/cuda_in_use.h"
-#include "tape/observer.h"
+#include "tape/own_work.h"
 
 namespace gradrecomp::profile {
 namespace {
@@ -90,7 +90,7 @@ void DeviceLog::add(const void* pointer, std::size_t bytes, bool freed, c10::Dev
   if (!freed && !is_ours(by_recorder)) return;
   const std::lock_guard lock(mutex_);
   if (!freed && !tape::in_own_work()) {
-    // A copy, as who hears it may be the last to hold the step, whose log then falls silent.
+    // A copy, as its receiver may be the last to hold the step, whose log then falls silent.
     if (const Announce announce = announce_) announce(by_recorder);
   }
   if (reports_.size() == kMostReports) return;

@@ -5,7 +5,7 @@
 #include <utility>
 
 #include "tape/host_memory/transfer_times.h"
-#include "tape/observer.h"
+#include "tape/own_work.h"
 
 namespace gradrecomp::inline GRADRECOMP_NAMESPACE {
 namespace {

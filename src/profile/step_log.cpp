@@ -7,6 +7,7 @@
 #include "profile/flops.h"
 #include "profile/times/equal_ops.h"
 #include "tape/aten/polite_lock.h"
+#include "tape/own_work.h"
 #include "tape/versions.h"
 
 namespace gradrecomp::profile {
@@ -56,7 +57,7 @@ void StepLog::mark(EventKind kind, ValueId id) {
 }
 
 void StepLog::op_begins(const Tape& tape) {
-  tape::touch(&tape);  // what graph of another step died since did the same
+  tape::touch(&tape);  // a graph of another step that has died since touched its own tape
   look_for_deaths(tape);
   memory_.append_outside(graph_.events);
   memory_.op_begins();
@@ -185,7 +186,7 @@ void StepLog::allocated(const void* pointer, std::size_t bytes) {
   const auto backward_waits = tape ? tape->lock() : std::unique_lock<std::recursive_mutex>();
   const auto lock = tape::lock_politely(mutex_);
   if (stopped_) return;
-  read_device_log();  // what other threads did to the host before comes before
+  read_device_log();  // what other threads did to the host before is noted before
   // Values that the tape holds die without a release of memory, so their death is seen only by
   // looking.
   const bool may_hold_values = !is_on_device_ || memory_.has_host_values();

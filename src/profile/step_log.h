@@ -104,8 +104,8 @@ class StepLog final : public tape::Observer, public AllocationSink {
   std::atomic<bool> sealed_ = false;
   bool stopped_ = false;
   bool in_pass_ = false;  // of one that has not ended
-  std::int64_t pass_end_ =
-      -1;  ///< the event before which the last pass ended; -1: none, or one runs
+  /// The event before which the last pass ended; -1: none has, or one runs.
+  std::int64_t pass_end_ = -1;
   Clock::time_point op_start_;
   Clock::time_point last_mark_;  ///< of the backward pass
   double replay_seconds_before_backward_ = 0;

@@ -11,8 +11,8 @@
 namespace gradrecomp::inline GRADRECOMP_NAMESPACE {
 namespace {
 
-/// Why code that is to be a step of `session` just runs; null if it does not.
-const char* reason_to_just_run(const Session* session) {
+/// Why code that is to be a step of `session` runs plainly; null if it does not.
+const char* reason_to_run_plainly(const Session* session) {
   if (!c10::GradMode::is_enabled()) return "gradients are off, so nothing is saved";
   const Step* around = Step::current();
   if (around == nullptr) return nullptr;
@@ -73,7 +73,7 @@ Session& Region::session() const {
 }
 
 OpenStep Region::open() {
-  const char* reason = reason_to_just_run(&session());
+  const char* reason = reason_to_run_plainly(&session());
   if (reason == nullptr) return open_step(session_);
   session().passed_over(reason);
   return OpenStep(nullptr);
@@ -137,7 +137,7 @@ void note_write(const at::Tensor& tensor) {
 }
 
 OpenStep detail::open_dropped() {
-  return reason_to_just_run(nullptr) == nullptr ? open_step(nullptr) : OpenStep(nullptr);
+  return reason_to_run_plainly(nullptr) == nullptr ? open_step(nullptr) : OpenStep(nullptr);
 }
 
 }  // namespace gradrecomp::inline GRADRECOMP_NAMESPACE

@@ -11,8 +11,6 @@ namespace gradrecomp::inline GRADRECOMP_NAMESPACE {
 
 namespace {
 
-constexpr std::int64_t kManyUnplanned = 20;
-constexpr std::size_t kMostSignatures = 4096;
 // A device may be short of memory for good.
 constexpr int kMostShortProfiles = 3;
 // Of a step that is not recorded, over what the plain step holds, before it is taken for another.
@@ -86,7 +84,7 @@ std::shared_ptr<const std::string> Session::plan_name() const {
 
 StepReport Session::report() const {
   const std::lock_guard lock(mutex_);
-  return report_;
+  return reports_.last();
 }
 
 bool Session::due_for_verification() const {
@@ -96,8 +94,7 @@ bool Session::due_for_verification() const {
 
 Session::StepStart Session::begin_step(bool may_profile) {
   const std::lock_guard lock(mutex_);
-  begin_report({});
-  last_step_ = last_number_;
+  reports_.begin_step();
   const bool scheduled = schedule_.begin_step();
   const bool profile = due_for_verification() || scheduled;
   ++num_steps_;
@@ -140,12 +137,7 @@ tape::RecordingPlan Session::leave_plan(std::size_t call, std::uint64_t hash) {
 
 void Session::passed_over(const char* reason) {
   const std::lock_guard lock(mutex_);
-  begin_report({.reason = reason});
-}
-
-void Session::begin_report(StepReport report) {
-  reported_ = ++last_number_;
-  report_ = std::move(report);
+  reports_.passed_over(reason);
 }
 
 std::shared_ptr<arena::SequenceAddresses> Session::addresses() const {
@@ -156,13 +148,13 @@ std::shared_ptr<arena::SequenceAddresses> Session::addresses() const {
 
 std::int64_t Session::step_number() const {
   const std::lock_guard lock(mutex_);
-  return last_number_;
+  return reports_.number();
 }
 
 void Session::gave_up(std::int64_t number, bool profiled) {
   const std::lock_guard lock(mutex_);
   if (profiled) schedule_.gave_up();
-  note_report(number, {.profiled = profiled, .reason = "it was given up before it was closed"});
+  reports_.note(number, {.profiled = profiled, .reason = "it was given up before it was closed"});
 }
 
 Session::Known Session::expected() const {
@@ -174,7 +166,7 @@ void Session::closed(std::int64_t number, StepReport step, const Sequence& seque
   const std::lock_guard lock(mutex_);
   if (sequence.empty()) {
     step.reason = "it ran no operator";
-    return note_report(number, std::move(step));
+    return reports_.note(number, std::move(step));
   }
   order_.came(sequence.back());
   trials_.ended(step.followed_plan);
@@ -189,9 +181,8 @@ void Session::closed(std::int64_t number, StepReport step, const Sequence& seque
     schedule_.missed(sequence.back());
     step.reason = "its op sequence is new; it is profiled if it comes again";
   }
-  warn_if_never_planned(step);
   const bool goes_on_by_another = !step.followed_plan && !step.profiled && known;
-  note_report(number, std::move(step));
+  reports_.closed(number, std::move(step));
   if (goes_on_by_another) activate(known);
 }
 
@@ -201,7 +192,7 @@ void Session::closed_unrecorded(std::int64_t number, const StepStart& start, dou
   order_.came(start.signature);
   trials_.ended_unrecorded(/*is_another=*/growth_bytes > start.most_growth);
   if (start.turn.is_timed) trials_.add_unrecorded(start.signature, {forward_seconds, growth_bytes});
-  note_report(number, {.reason = why_unrecorded(start), .on_trial = start.turn.is_timed});
+  reports_.note(number, {.reason = why_unrecorded(start), .on_trial = start.turn.is_timed});
 }
 
 std::string Session::why_unrecorded(const StepStart& start) const {
@@ -219,7 +210,7 @@ void Session::timed(std::int64_t number, const Sequence& sequence, const Recorde
     known = sequences_.find(sequence);
     if (!known || !known->plan) return;
     costs = trials_.add(sequence.back(), times);
-    if (number == reported_) report_.on_trial = trials_.is_running(sequence.back());
+    reports_.on_trial(number, trials_.is_running(sequence.back()));
   }
   if (!costs) return;
   auto adjusted = std::make_shared<KnownSequence>(*known);
@@ -228,22 +219,6 @@ void Session::timed(std::int64_t number, const Sequence& sequence, const Recorde
   // It may have been noted since what its replays depend on, which is for a plan that is no more.
   const Known now = sequences_.find(sequence);
   if (now && now->plan == known->plan) sequences_.replace(now, std::move(adjusted));
-}
-
-/// Leaves the report of a step that began later.
-void Session::note_report(std::int64_t number, StepReport step) {
-  if (number < last_step_) return;
-  reported_ = number;
-  report_ = std::move(step);
-}
-
-void Session::warn_if_never_planned(const StepReport& step) {
-  num_unplanned_in_row_ = step.followed_plan ? 0 : num_unplanned_in_row_ + 1;
-  if (num_unplanned_in_row_ != kManyUnplanned) return;
-  TORCH_WARN("GradRecomp: a region has followed no plan for ", kManyUnplanned,
-             " steps. Gradients are right, and some memory is saved, but the budget is not "
-             "kept. Reason for the last step: ",
-             step.reason, step.reason.ends_with('.') ? "" : ".");
 }
 
 bool Session::wants_guarded(const Sequence& sequence) const {
@@ -277,13 +252,7 @@ tape::RecordingPlan Session::recording_plan_of(const KnownSequence& known) const
 
 void Session::replayed(std::int64_t number, const tape::Tape& tape) {
   const std::lock_guard lock(mutex_);
-  if (number != reported_) return;
-  const tape::Counts& counts = tape.counts();
-  report_.num_replayed_ops = counts.replayed_ops;
-  report_.num_substituted_ops = counts.substituted_ops;
-  report_.replay_seconds = counts.replay_seconds;
-  report_.offloaded_bytes = counts.offloaded_bytes;
-  report_.unplanned_bytes = counts.unplanned_bytes;
+  reports_.replayed(number, tape.counts());
 }
 
 // A sequence is profiled again where another was expected.
@@ -349,9 +318,8 @@ void Session::settle_unplannable(const Sequence& sequence, tape::Retentions kept
 
 void Session::never_asked(const Sequence& sequence, tape::Retentions kept) {
   const std::lock_guard lock(mutex_);
-  if (sequence.empty() || asked_.contains(sequence.back()) || sequences_.find(sequence)) return;
-  if (never_asked_.size() == kMostSignatures) never_asked_.clear();
-  if (++never_asked_[sequence.back()] < 2) return;
+  if (sequence.empty() || sequences_.find(sequence)) return;
+  if (!asked_.never_asked(sequence.back())) return;
   auto known =
       sequence_as_kept(sequence, std::move(kept), "no backward pass has asked it for anything");
   known->is_provisional = true;
@@ -361,8 +329,7 @@ void Session::never_asked(const Sequence& sequence, tape::Retentions kept) {
 void Session::asked(const Sequence& sequence) {
   const std::lock_guard lock(mutex_);
   if (sequence.empty()) return;
-  if (asked_.size() == kMostSignatures) asked_.clear();
-  asked_.insert(sequence.back());
+  asked_.asked(sequence.back());
   const Known known = sequences_.find(sequence);
   if (!known || !known->is_provisional) return;
   sequences_.erase(known);

@@ -6,17 +6,17 @@
 #include <memory>
 #include <mutex>
 #include <string>
-#include <unordered_map>
-#include <unordered_set>
 #include <vector>
 
 #include "gradrecomp/plan/graph.h"
 #include "gradrecomp/region.h"
 #include "profile/step_log.h"
 #include "region/sequence_planner.h"
+#include "region/sequences/asked_sequences.h"
 #include "region/sequences/known_sequences.h"
 #include "region/sequences/profile_schedule.h"
 #include "region/sequences/sequence_order.h"
+#include "region/step_reports.h"
 #include "region/trials.h"
 #include "tape/record/recorder.h"
 
@@ -73,7 +73,7 @@ class Session {
   void at_next_step(std::function<void()> then);
   /// Call it without locks before begin_step().
   void next_step_begins();
-  /// Notes that code which was to be a step just ran.
+  /// Notes that code which was to be a step runs plainly.
   void passed_over(const char* reason);
   /// Notes that the step of that number was given up; it may have been due for a profile.
   void gave_up(std::int64_t number, bool profiled);
@@ -117,12 +117,9 @@ class Session {
   [[nodiscard]] bool due_for_verification() const;
   [[nodiscard]] Known expected() const;
   [[nodiscard]] tape::RecordingPlan recording_plan_of(const KnownSequence& known) const;
-  void begin_report(StepReport report);
-  void note_report(std::int64_t number, StepReport step);
   void activate(const Known& known);
   void remember(Known known);
   [[nodiscard]] std::string why_unrecorded(const StepStart& start) const;
-  void warn_if_never_planned(const StepReport& step);
   [[nodiscard]] bool adds_nothing(const Known& before, const Profiled& profiled,
                                   const plan::Graph& graph) const;
 
@@ -130,19 +127,14 @@ class Session {
   SequencePlanner planner_;
   Trials trials_;
   mutable std::recursive_mutex mutex_;  // plans that were forgotten are made again under it
-  StepReport report_;
+  StepReports reports_;
   KnownSequences sequences_;
   ProfileSchedule schedule_;
   std::vector<std::function<void()>> at_next_step_;
   SequenceOrder order_;
-  std::unordered_map<std::uint64_t, int> never_asked_;  // times, by signature
-  std::unordered_set<std::uint64_t> asked_;             // signatures
+  AskedSequences asked_;
   bool looks_at_modes_ = false;
   std::int64_t num_steps_ = 0;
-  std::int64_t last_number_ = 0;  // of steps and of what just ran
-  std::int64_t last_step_ = 0;    // the number of the step that began last
-  std::int64_t reported_ = 0;     // the one that report_ is of
-  std::int64_t num_unplanned_in_row_ = 0;
   int num_short_profiles_ = 0;
   std::atomic<bool> warned_of_unplannable_ = false;
 };

@@ -7,7 +7,7 @@
 
 #include "profile/counting_allocator.h"
 #include "region/closed_step.h"
-#include "tape/observer.h"
+#include "tape/own_work.h"
 
 namespace gradrecomp::inline GRADRECOMP_NAMESPACE {
 namespace {

@@ -9,7 +9,7 @@
 #include "gradrecomp/kernels/table.h"
 #include "tape/aten/bytes.h"
 #include "tape/aten/capture.h"
-#include "tape/observer.h"
+#include "tape/own_work.h"
 
 namespace gradrecomp::tape {
 namespace {

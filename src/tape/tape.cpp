@@ -8,6 +8,7 @@
 #include "tape/contents.h"
 #include "tape/host_memory/host_copy.h"
 #include "tape/observer.h"
+#include "tape/own_work.h"
 #include "tape/streams.h"
 
 // Note [ What the program holds ]

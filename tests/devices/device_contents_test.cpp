@@ -59,14 +59,23 @@ HostileProgram steps_with(const Write& write) {
   };
 }
 
-/// The error of a step of a region that drops all; empty if there was none.
+/// Runs a step of a region, with a write between forward and backward.
+Tensors run_step(Region& region, Inputs& inputs, const Write& write) {
+  const at::Tensor y = region.run([&] { return inputs.forward(); });
+  write(inputs);
+  y.pow(2).mean().backward();
+  return inputs.gradients();
+}
+
+void nothing(Inputs& /*inputs*/) {}
+
+/// The error of a step that follows a plan which drops all; empty if there was none.
 std::string error_of_step(const Write& write, const Options& options = {.policy = "drop_all"}) {
   Inputs inputs;
   Region region(options);
+  run_step(region, inputs, nothing);
   try {
-    const at::Tensor y = region.run([&] { return inputs.forward(); });
-    write(inputs);
-    y.pow(2).mean().backward();
+    run_step(region, inputs, write);
   } catch (const c10::Error& error) {
     return error.what_without_backtrace();
   }
@@ -87,19 +96,19 @@ class DeviceContents : public ::testing::TestWithParam<int> {
 
 INSTANTIATE_TEST_SUITE_P(Modes, DeviceContents, ::testing::Values(-1, 0, 1, 2));
 
-TEST_P(DeviceContents, H3WritesBetweenForwardAndBackwardArePlainsOrAnError) {
-  const std::vector<Write> writes = {
-      [](Inputs& inputs) { inputs.x.data().zero_(); },
-      [](Inputs& inputs) { inputs.x.data()[3].fill_(2); },
-      [](Inputs& inputs) { inputs.first.data().mul_(2); },
-      [](Inputs& inputs) { inputs.second.data().add_(0.5); },
-      [](Inputs& inputs) { inputs.x.set_data(torch::ones_like(inputs.x)); },
-      [](Inputs&) {}};
-  for (std::size_t i = 0; i < writes.size(); ++i) {
-    SCOPED_TRACE(i);
-    const int num_errors = expect_same_or_error_in_every_mode(steps_with(writes[i]), kFound);
-    EXPECT_EQ(num_errors > 0, i + 1 < writes.size());
+TEST_P(DeviceContents, H3WritesToWhatReplaysReadAreErrors) {
+  const std::vector<Write> writes = {[](Inputs& inputs) { inputs.x.data().zero_(); },
+                                     [](Inputs& inputs) { inputs.x.data()[3].fill_(2); },
+                                     [](Inputs& inputs) { inputs.first.data().mul_(2); }};
+  for (const Write& write : writes) {
+    EXPECT_GT(expect_same_or_error_in_every_mode(steps_with(write), kFound), 0);
   }
+}
+
+TEST_P(DeviceContents, H3WritesToWhatOnlyPlainBackwardReadsArePlains) {
+  expect_same_in_every_mode(steps_with([](Inputs& inputs) { inputs.second.data().add_(0.5); }));
+  expect_same_in_every_mode(
+      steps_with([](Inputs& inputs) { inputs.x.set_data(torch::ones_like(inputs.x)); }));
 }
 
 TEST_P(DeviceContents, H3ErrorNamesTheReaderAndSaysThatGradientsAreWrong) {
@@ -110,8 +119,8 @@ TEST_P(DeviceContents, H3ErrorNamesTheReaderAndSaysThatGradientsAreWrong) {
 }
 
 TEST_P(DeviceContents, H3StepsWithoutSuchWritesEndWithoutAnError) {
-  EXPECT_EQ(error_of_step([](Inputs&) {}), "");
-  expect_same_in_every_mode(steps_with([](Inputs&) {}));
+  EXPECT_EQ(error_of_step(nothing), "");
+  expect_same_in_every_mode(steps_with(nothing));
 }
 
 TEST_P(DeviceContents, H3GuardOffComparesNothing) {
@@ -123,15 +132,10 @@ TEST_P(DeviceContents, H3GuardOffComparesNothing) {
 TEST_P(DeviceContents, H3TheNextStepIsRight) {
   Inputs inputs;
   Region region({.policy = "drop_all"});
-  const auto step = [&](const Write& write) {
-    const at::Tensor y = region.run([&] { return inputs.forward(); });
-    write(inputs);
-    y.pow(2).mean().backward();
-    return inputs.gradients();
-  };
-  EXPECT_ANY_THROW(step([](Inputs& each) { each.x.data().mul_(3); }));
+  run_step(region, inputs, nothing);
+  EXPECT_ANY_THROW(run_step(region, inputs, [](Inputs& each) { each.x.data().mul_(3); }));
   inputs.gradients();
-  const Tensors found = step([](Inputs&) {});
+  const Tensors found = run_step(region, inputs, nothing);
   inputs.forward().pow(2).mean().backward();
   expect_same_bits(inputs.gradients(), found);
 }
@@ -142,10 +146,15 @@ bool is_found(std::int64_t begin, std::int64_t end, std::int64_t row, std::int64
   const at::Tensor pool = on_device(torch::randn({512, 257}));
   const at::Tensor x = leaf(4, 257);
   Region region({.policy = "drop_all"});
-  const at::Tensor y = region.run([&] { return (x.matmul(pool.slice(0, begin, end).t())).exp(); });
+  const auto forward = [&] {
+    const at::Tensor rows = pool.slice(0, begin, end);
+    return region.run([&] { return x.matmul(rows.t()).exp().sin(); }).sum();
+  };
+  forward().backward();
+  const at::Tensor y = forward();
   pool.data()[row][column].fill_(7);
   try {
-    y.sum().backward();
+    y.backward();
   } catch (const c10::Error& error) {
     EXPECT_THAT(error.what_without_backtrace(), HasSubstr(kFound));
     return true;
@@ -166,6 +175,7 @@ TEST_P(DeviceContents, H3AnElementOfALargeMemoryIsSeenAndOnlyWhereReplaysRead) {
 TEST_P(DeviceContents, H3GradientsOfAReleasedGraphNeedNoComparison) {
   Inputs inputs;
   Region region({.policy = "drop_all"});
+  run_step(region, inputs, nothing);
   for (int step = 0; step < 3; ++step) region.run([&] { return inputs.forward(); });
   region.run([&] { return inputs.forward(); }).sum().backward();
   const Tensors found = inputs.gradients();

@@ -10,7 +10,7 @@
 #include "fuzz/hostile/statics.h"
 #include "fuzz/program/machine.h"
 #include "fuzz/program/program.h"
-#include "tape/observer.h"
+#include "tape/own_work.h"
 
 namespace gradrecomp::fuzzing {
 namespace {

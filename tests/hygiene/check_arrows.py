@@ -51,8 +51,8 @@ ROOMS = {
         "lent": {"tape", "aten"},
         "interception": {"aten"},
         "writing": {"tape", "aten", "dispatch", "host_memory", "substitutes", "calls", "lent"},
-        "record": {"tape", "aten", "dispatch", "host_memory", "prints", "substitutes", "calls",
-                   "lent", "replay", "interception", "writing"},
+        "record": {"tape", "aten", "dispatch", "host_memory", "substitutes", "calls", "lent",
+                   "replay", "interception", "writing"},
         "replay": {"tape", "aten", "dispatch", "substitutes"},
     },
     "profile": {

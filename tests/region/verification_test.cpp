@@ -13,7 +13,7 @@
 #include "support/own_operator.h"
 #include "support/scarce_memory.h"
 #include "support/training.h"
-#include "tape/observer.h"
+#include "tape/own_work.h"
 #include "tape/record/recorder.h"
 
 namespace gradrecomp::test {

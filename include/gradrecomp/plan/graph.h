@@ -97,8 +97,8 @@ inline Index num_devices(const Graph& graph) {
 /// `graph` as one of a single device, on which values and memory of all others take no bytes.
 ///
 /// Its ops, values and events are at the same positions, so that plans of the one are plans of the
-/// other, and the costs of replays are the same. What takes a graph without more being said counts
-/// bytes of the main device: on_device(graph, 0).
+/// other, and the costs of replays are the same. Functions that name no device count bytes of the
+/// main one: on_device(graph, 0).
 /// Throws:  std::invalid_argument if there is no such device.
 GRADRECOMP_API Graph on_device(const Graph& graph, Index device);
 

@@ -18,13 +18,16 @@ namespace gradrecomp::plan {
 ///
 /// An unreachable max_peak_bytes is not an error: the plan is the one of the lowest peak found,
 /// with `feasible` false. The same holds for max_overhead where a selection forces dearer replays.
-/// Guarantees: the simulated overhead, or peak, is within the budget unless `feasible` is false; on
-///             one device a larger max_overhead never gives a higher peak; on several it gives none
-///             a higher peak than the plain step has, or 1/256 of all peaks, unless a selection
-///             forces it; never worse than a fixed policy that the budget admits, every_k up to
-///             k = 32 included (on several devices: by the sum of peaks, of those that raise none);
-///             deterministic.
-/// Complexity: about 0.1 s for 800 ops at 5% overhead, 0.7 s where every plan is looked at.
+/// Guarantees: - The simulated overhead, or peak, is within the budget unless `feasible` is false.
+///             - On one device a larger max_overhead never gives a higher peak. On several it gives
+///               no device a higher peak than the plain step does, or 1/256 of all peaks more,
+///               unless a selection forces it.
+///             - Never worse than a fixed policy that the budget admits, every_k up to k = 32
+///               included. On several devices that holds of the sum of peaks, among policies that
+///               raise none.
+///             - The same graph and request give the same plan.
+/// Complexity: without a search (Request::effort 0) about 0.1 s for 800 ops at 5% overhead, and
+///             0.7 s where every plan is looked at.
 /// Threads:    safe to call from several threads.
 /// Throws:     std::invalid_argument if the graph, the selection or the budget is not valid.
 /// Source:     Notes in block_graph.cpp, menu.cpp, chain.cpp, grouped_chain.cpp, answer_book.cpp,

@@ -27,8 +27,8 @@ std::string head(const BenchSetting& setting, const ArmResult& plain) {
       "over\nrounds of plain, arm, arm, plain ({} here); A/A is plain to plain in the same "
       "rounds.\n"
       "Proven: no plan has a lower peak at this overhead; proven +: none has less overhead, in "
-      "what "
-      "its\nbudget counts, at this peak.\n"
+      "what\n"
+      "its budget counts, at this peak.\n"
       "Plain against plain, {} steps: {}.\n\n",
       setting.description, setting_line(setting.workload),
       setting.workload.device == "cpu" ? "the pages that the process holds"

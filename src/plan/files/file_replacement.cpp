@@ -107,7 +107,7 @@ bool take_permissions(int file, const struct stat& old) {
 // Both return 0 or the number of the error.
 
 int write_directly(const FileTarget& target, std::string_view text) {
-  std::fflush(nullptr);  // what was printed to a descriptor before comes before
+  std::fflush(nullptr);  // what was printed to a descriptor before is written before
   Descriptor file(target.descriptor >= 0 ? ::fcntl(target.descriptor, F_DUPFD_CLOEXEC, 0)
                                          : ::open(target.path.c_str(), O_WRONLY | O_CLOEXEC));
   return file.is_open() && file.write(text) && file.close() ? 0 : errno;

@@ -1,21 +1,17 @@
 // Says whether the current CUDA stream is being captured into a graph.
 #include "gradrecomp/device/capture.h"
 
-#include <c10/core/CachingDeviceAllocator.h>
 #include <c10/core/impl/VirtualGuardImpl.h>
 #include <cuda_runtime_api.h>
 
 #include "gradrecomp/export.h"
+#include "profile/cuda/cuda_in_use.h"
 
 namespace gradrecomp::profile::cuda {
 namespace {
 
 bool is_capturing() {
-  // Not asked of LibTorch's accelerator, which is gone when a program ends that may yet run
-  // regions.
-  const bool in_use = c10::impl::hasDeviceGuardImpl(c10::kCUDA) &&
-                      c10::getDeviceAllocator(c10::kCUDA)->initialized();
-  if (!in_use) return false;
+  if (!cuda_in_use()) return false;
   const c10::impl::VirtualGuardImpl impl(c10::kCUDA);
   auto* const stream = static_cast<cudaStream_t>(impl.getStream(impl.getDevice()).native_handle());
   auto status = cudaStreamCaptureStatusNone;

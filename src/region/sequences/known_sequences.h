@@ -9,7 +9,7 @@
 
 namespace gradrecomp::inline GRADRECOMP_NAMESPACE {
 
-/// The op sequences that a region has seen, the last followed last, and the one it goes by.
+/// The op sequences that a region has seen, most recently followed last, and the one it goes by.
 ///
 /// Plans beyond the most are forgotten, of the sequences that were followed longest ago. What was
 /// measured outlives them, so that sequences which come in turn are profiled once.

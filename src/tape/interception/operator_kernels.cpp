@@ -21,7 +21,7 @@ namespace {
 
 using FoundKernel = std::shared_ptr<const c10::SafeKernelFunction>;
 
-// Whether this thread includes the key for who had it before us.
+// Whether this thread includes the key for its previous owner.
 bool their_mode_is_on() {
 #ifdef GRADRECOMP_HAS_FAKE_TENSOR_MODE
   return c10::impl::FakeTensorModeTLS::get_state() != nullptr;

@@ -51,7 +51,7 @@ bool FollowedPlan::is_followed_to_the_end() const {
 
 // Whatever this step or the next saves for backward, a replay of what is kept is never needed. And
 // where this step has seen a write by hand, the next must look there, too, or it would leave the
-// plan for want of it.
+// plan because it did not look.
 std::vector<ValueId> FollowedPlan::values_to_guard() const {
   const auto is_dropped = [&](const Result& result) {
     const Retention retention = plan_.retention_of(result.value);

@@ -123,8 +123,8 @@ at::Tensor Handle::present_original() const {
   return is_own_result ? at::Tensor() : Geometry(tensor).over(tensor.storage());
 }
 
-// With hooks autograd leaves this check to us. The wording is autograd's, so that what people
-// know how to look up they can look up.
+// With hooks autograd leaves this check to us. The wording is autograd's, so that people can look
+// it up.
 void Handle::check_version() const {
   if (!version_counter_.enabled()) return;
   const auto version = version_counter_.current_version();

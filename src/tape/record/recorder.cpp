@@ -17,7 +17,6 @@
 #include "tape/dispatch/recording_pause.h"
 #include "tape/dispatch/shortage.h"
 #include "tape/observer.h"
-#include "tape/prints/print.h"
 #include "tape/record/recording_engine.h"
 #include "tape/substitutes/pointwise_step.h"
 #include "tape/writing/split_calls.h"
@@ -81,8 +80,7 @@ ValueId Recorder::save(const at::Tensor& tensor) {
   const ValueId id = writer_.add_handle(tensor);
   const Value& saved = tape_->values()[id];
   // Backward reads what it has become by then, which cannot be compared once the program lets go.
-  const bool is_small = saved.bytes <= Print::kSmallBytes;
-  if (saved.producer >= 0 && saved.has_print && is_small) {
+  if (saved.producer >= 0 && saved.has_print) {
     const Op& producer = tape_->ops()[saved.producer];
     if (is_factory(producer) || fills_alone(producer)) tape_->make_source(id);
   }

@@ -180,7 +180,7 @@ void KernelSearch::verify_step(OpId id, bool may_join) {
   for (int formula = 0; formula < num_formulas(*step, *dtype); ++formula) {
     if (!step_fits_pattern(op, *step, formula)) continue;
     op.method = {.formula = static_cast<std::int8_t>(formula),
-                 .joins = may_join && step_behind(tape_, id).has_value()};
+                 .joins = may_join && step_after(tape_, id).has_value()};
     return;
   }
 }
@@ -234,7 +234,7 @@ void KernelSearch::begin_trial(OpId id, OpId last, double seconds) {
 int KernelSearch::count_candidates(OpId id, OpId last) {
   int count = 0;
   for (OpId next = id + 1; next < last; ++next, ++count) {
-    const auto step = step_behind(tape_, next);
+    const auto step = step_after(tape_, next);
     if (!step) break;
     if (step->operand >= 0) {
       const ValueId operand = tape_.ops()[next].reads[step->operand].value;

@@ -10,6 +10,7 @@
 #include "tape/aten/stream_scope.h"
 #include "tape/contents.h"
 #include "tape/observer.h"
+#include "tape/own_work.h"
 #include "tape/replay/stream_handover.h"
 #include "tape/replay/sweep.h"
 #include "tape/replay/sweep_inputs.h"

@@ -12,7 +12,7 @@
 #include "tape/aten/stream_scope.h"
 #include "tape/contents.h"
 #include "tape/dispatch/op_traits.h"
-#include "tape/observer.h"
+#include "tape/own_work.h"
 #include "tape/replay/call.h"
 #include "tape/substitutes/packed_form.h"
 

@@ -21,7 +21,7 @@ c10::Storage SweepKernels::run(OpId id, int num_joined) {
 }
 
 void SweepKernels::join(OpId first, int count, const c10::Storage& made) {
-  if (count > 0) pass_of(first, count, *step_behind(tape_, first)).run_in_place(made);
+  if (count > 0) pass_of(first, count, *step_after(tape_, first)).run_in_place(made);
 }
 
 PointwisePass SweepKernels::pass_of(OpId first, int count, const PointwiseStep& step) {
@@ -30,7 +30,7 @@ PointwisePass SweepKernels::pass_of(OpId first, int count, const PointwiseStep& 
   pass.add(step, operand_of(op, step), op.method.formula);
   for (OpId id = first + 1; id < first + count; ++id) {
     const Op& next = tape_.ops()[id];
-    const auto next_step = step_behind(tape_, id);
+    const auto next_step = step_after(tape_, id);
     pass.add(*next_step, operand_of(next, *next_step), next.method.formula);
   }
   return pass;
@@ -47,12 +47,12 @@ Followers SweepKernels::followers_of(OpId id, int num_joined) {
   const OpId last = id + num_joined;
   OpId next = id + 1;
   if (next <= last) {
-    const auto step = step_behind(tape_, next);
+    const auto step = step_after(tape_, next);
     if (step->kind == kernels::StepKind::add) {
       followers.residual = operand_of(tape_.ops()[next++], *step);
     }
   }
-  followers.relu = next <= last && step_behind(tape_, next)->kind == kernels::StepKind::relu;
+  followers.relu = next <= last && step_after(tape_, next)->kind == kernels::StepKind::relu;
   return followers;
 }
 

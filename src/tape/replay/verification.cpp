@@ -9,7 +9,7 @@
 #include "tape/aten/bytes.h"
 #include "tape/aten/stopwatch.h"
 #include "tape/dispatch/op_traits.h"
-#include "tape/observer.h"
+#include "tape/own_work.h"
 #include "tape/replay/replay_thread.h"
 #include "tape/replay/warnings.h"
 

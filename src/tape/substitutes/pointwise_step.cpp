@@ -115,7 +115,7 @@ std::optional<PointwiseStep> step_of(const Tape& tape, const Op& op) {
   return std::nullopt;
 }
 
-std::optional<PointwiseStep> step_behind(const Tape& tape, const Op& op, const Op& before) {
+std::optional<PointwiseStep> step_after(const Tape& tape, const Op& op, const Op& before) {
   if (before.results.size() != 1 || before.stream != op.stream) return std::nullopt;
   if (before.dispatch_state->mode() != op.dispatch_state->mode()) return std::nullopt;
   for (std::int32_t i = 0; i < std::ssize(op.reads); ++i) {
@@ -124,9 +124,9 @@ std::optional<PointwiseStep> step_behind(const Tape& tape, const Op& op, const O
   return std::nullopt;
 }
 
-std::optional<PointwiseStep> step_behind(const Tape& tape, OpId id) {
+std::optional<PointwiseStep> step_after(const Tape& tape, OpId id) {
   if (id == 0) return std::nullopt;
-  return step_behind(tape, tape.ops()[id], tape.ops()[id - 1]);
+  return step_after(tape, tape.ops()[id], tape.ops()[id - 1]);
 }
 
 ReplayMethod still_valid(const ReplayMethod& verified, const Tape& tape, const Op& op) {
@@ -134,7 +134,7 @@ ReplayMethod still_valid(const ReplayMethod& verified, const Tape& tape, const O
   if (op.substitute != nullptr)
     return flushes ? ReplayMethod{} : ReplayMethod{.formula = verified.formula};
   if (verified.formula < 0 || !step_of(tape, op)) return {};
-  const bool joins = verified.joins && step_behind(tape, op, tape.ops().back()).has_value();
+  const bool joins = verified.joins && step_after(tape, op, tape.ops().back()).has_value();
   return {.formula = verified.formula, .joins = joins};
 }
 

@@ -27,8 +27,8 @@ std::optional<PointwiseStep> step_on(const Tape& tape, const Op& op, std::int32_
 std::optional<PointwiseStep> step_of(const Tape& tape, const Op& op);
 
 /// `op` as a step on the only result of `before`, the op right before it, on the same stream.
-std::optional<PointwiseStep> step_behind(const Tape& tape, const Op& op, const Op& before);
-std::optional<PointwiseStep> step_behind(const Tape& tape, OpId id);
+std::optional<PointwiseStep> step_after(const Tape& tape, const Op& op, const Op& before);
+std::optional<PointwiseStep> step_after(const Tape& tape, OpId id);
 
 /// What of `verified`, found of an op in the same place of another step, holds for `op`, which is
 /// about to be put on the tape. What is not a tensor, such as a scale, may differ between steps.

@@ -13,6 +13,7 @@
 #include "tape/contents.h"
 #include "tape/host_memory/host_copy.h"
 #include "tape/observer.h"
+#include "tape/own_work.h"
 #include "tape/streams.h"
 
 namespace gradrecomp::tape {

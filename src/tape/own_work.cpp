@@ -1,4 +1,4 @@
-#include "tape/observer.h"
+#include "tape/own_work.h"
 
 #include <torch/csrc/autograd/graph_task.h>
 
