@@ -7,6 +7,7 @@
 #include <vector>
 
 #include "gradrecomp/memory_meter.h"
+#include "profile/free_device_memory.h"
 #include "tape/replay/replayer.h"
 #include "tape/streams.h"
 
@@ -102,7 +103,10 @@ void ClosedStep::plan(tape::Tape& tape, Lock lock, bool ends) {
   if (ends) stop_logging(tape);
   lock.unlock();
   session_->learn(profiled, std::move(graph));
-  if (ends) release_free_host_memory();  // that a followed step does not need
+  if (!ends) return;
+  // What a followed step does not need.
+  release_free_host_memory();
+  profile::release_free_device_memory(profiled.device);
 }
 
 /// None unless it is timed and went backward once, in one piece.

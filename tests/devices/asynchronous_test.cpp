@@ -6,6 +6,7 @@
 #include <vector>
 
 #include "devices/streams.h"
+#include "gradrecomp/memory_meter.h"
 #include "gradrecomp/models/bert.h"
 #include "support/host_device/host_device.h"
 #include "support/plans.h"
@@ -119,6 +120,18 @@ void expect_same_under_every_policy(const std::function<Tensors(const Wrap&)>& s
 
 TEST_P(Asynchronous, StepsAreTheSameUnderEveryPolicy) {
   expect_same_under_every_policy(steps_of_convolutions);
+}
+
+// Its allocator keeps what a larger step has held, until somebody asks for it.
+TEST_P(Asynchronous, AProfiledStepLeavesNoFreeMemoryToTheAllocator) {
+  const auto reserved_beyond_use = [] {
+    const auto memory = device_memory(kHostDevice);
+    return memory.reserved.current_bytes - memory.allocated.current_bytes;
+  };
+  const auto x = torch::randn({256, 256}).to(kHostDevice).requires_grad_();
+  Region region({.policy = "drop_all"});
+  region.run([&] { return x.exp().sin().tanh().sin(); }).sum().backward();
+  EXPECT_LT(reserved_beyond_use(), 4 * 256 * 256);
 }
 
 TEST_P(Asynchronous, OffloadedValuesComeBackTheSame) {
