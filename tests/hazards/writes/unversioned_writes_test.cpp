@@ -318,6 +318,28 @@ TEST(UnversionedWrite, H3GuardOffLooksAtNothing) {
   EXPECT_EQ(message_of([&] { y.sum().backward(); }), "nothing was thrown");
 }
 
+TEST(UnversionedWrite, H3ToOneElementOfALargeWeightIsSeenByTheGuardOfTheWhole) {
+  torch::nn::Linear layer(1024, 1024);
+  const auto x = torch::randn({4, 1024});
+  const auto message_with = [&](Guard guard, std::int64_t element) {
+    Region region({.policy = "drop_all", .verify = Verify::never, .guard = guard});
+    const auto forward = [&] { return layer(x).tanh().exp().sum(); };
+    layer->zero_grad();
+    region.run(forward).backward();
+    layer->zero_grad();
+    const auto y = region.run(forward);
+    layer->weight.data_ptr<float>()[element] += 1;
+    return message_of([&] { y.backward(); });
+  };
+  int num_missed = 0;
+  for (int i = 1; i <= 8; ++i) {
+    const std::int64_t element = 127'031 * i;
+    EXPECT_THAT(message_with(Guard::whole, element), HasSubstr("was overwritten after")) << element;
+    num_missed += message_with(Guard::sampled, element) == "nothing was thrown" ? 1 : 0;
+  }
+  EXPECT_GT(num_missed, 0) << "samples meet every element, so the other guard has shown nothing";
+}
+
 TEST(UnversionedWrite, H3ErrorNamesTheOpAndLeavesTheNextStepRight) {
   torch::nn::Linear layer(8, 8);
   auto x = torch::randn({5, 8});
