@@ -88,6 +88,25 @@ TEST(BatchedTensor, H5MayBeAllThatARegionSees) {
   });
 }
 
+// Random numbers that a replay draws again are not those of a batch.
+TEST(BatchedTensor, H5ReplaysInsideOfVmapAreThoseOfTheForwardPass) {
+  expect_same_in_every_mode([](const RunPart& run) {
+    const auto weight = (torch::randn({6, 6}) * 0.3).requires_grad_();
+    Tensors all;
+    for (int step = 0; step < 3; ++step) {
+      const auto x = torch::randn({4, 6});
+      const auto y = run([&] { return torch::dropout(x.mm(weight).tanh(), 0.5, true).exp(); });
+      const auto sum = y.sum();
+      {
+        const Vmap vmap(4);
+        sum.backward();
+      }
+      all.push_back(gradient_of(weight));
+    }
+    return all;
+  });
+}
+
 // The recorder sees what they do on whole tensors.
 TEST(BatchedTensor, H5OperatorsOnItAreReplayed) {
   const auto weight = torch::randn({6, 6}).requires_grad_();
