@@ -5,6 +5,7 @@
 #include <cmath>
 #include <cstdint>
 #include <functional>
+#include <string>
 
 #include "gradrecomp/checkpointed_sequential.h"
 #include "gradrecomp/models/resnet.h"
@@ -117,6 +118,51 @@ TEST_F(FirstStep, OfAChainOfConvolutionsTakesLessThanPlain) {
   }
   const auto images = torch::randn({4, 3, 64, 64});
   EXPECT_LT(first_over_plain(*model, [&] { return model->forward(images); }), 0.9);
+}
+
+/// Convolutions with a ReLU in place, each in a stage of its own if it `has_stages`.
+struct InPlaceConvolutions {
+  nn::Sequential model;
+  at::Tensor images = torch::randn({4, 3, 96, 96});
+  bool has_stages = false;
+
+  InPlaceConvolutions() {
+    for (int layer = 0; layer < 5; ++layer) {
+      model->push_back(nn::Conv2d(nn::Conv2dOptions(layer == 0 ? 3 : 16, 16, 3).padding(1)));
+      model->push_back(nn::BatchNorm2d(16));
+      model->push_back(nn::ReLU(nn::ReLUOptions(true)));
+    }
+    preallocate_gradients(*model);
+  }
+  at::Tensor forward() {
+    auto h = images;
+    int module = 0;
+    for (auto& each : *model) {
+      if (has_stages && module % 3 == 0) begin_stage("convolution " + std::to_string(module));
+      h = each.any_forward(h).get<at::Tensor>();
+      ++module;
+    }
+    return h.pow(2).mean();
+  }
+};
+
+// What is written in place ends no window early and is held for no later one.
+TEST_F(FirstStep, OfConvolutionsActivatedInPlaceTakesLessThanPlain) {
+  InPlaceConvolutions net;
+  const auto plain = static_cast<double>(peak_of([&] { return net.forward(); }));
+  for (const bool substitutes : {true, false}) {
+    for (const bool has_stages : {false, true}) {
+      net.has_stages = has_stages;
+      Region region(
+          {.max_overhead = 0.1, .cost = plan::CostModel::flops, .substitutes = substitutes});
+      const auto step = [&] { return region.run([&] { return net.forward(); }); };
+      const auto first = static_cast<double>(peak_of(step));
+      const auto second = static_cast<double>(peak_of(step));
+      EXPECT_LT(first, 0.7 * plain) << substitutes << has_stages;
+      EXPECT_LT(second, first) << substitutes << has_stages;
+      EXPECT_TRUE(region.last_step().followed_plan) << region.last_step().reason;
+    }
+  }
 }
 
 // Each of its modules is a stage.

@@ -36,4 +36,17 @@ inline std::string message_of(const std::function<void()>& body) {
   return "nothing was thrown";
 }
 
+/// Whether `message` is of an error by which GradRecomp refuses what it cannot make exact: one that
+/// says what the program did and how to go on, and not one of a fault of the library's own.
+inline bool is_stated_error(const std::string& message) {
+  const auto says = [&](const char* part) { return message.find(part) != std::string::npos; };
+  if (says("please report")) return false;
+  return says("has been modified by an inplace operation") ||
+         says("was overwritten after the forward pass without its version counter growing") ||
+         says("were overwritten without the dispatcher's knowledge, or their memory was freed") ||
+         says("bytes in the forward pass and has") ||
+         says("but the library of that operator was unloaded") ||
+         says("was changed inside the region");
+}
+
 }  // namespace gradrecomp::test

@@ -1,5 +1,8 @@
 #include "support/modes.h"
 
+#include <array>
+#include <cstddef>
+
 #include "gradrecomp/checkpoint.h"
 #include "support/messages.h"
 
@@ -15,6 +18,12 @@ Mode in_region(const std::string& name, const Options& options) {
           }};
 }
 
+std::string kind_of(const Options& options) {
+  if (options.max_overhead) return "max_overhead";
+  if (options.max_peak_bytes) return "max_peak_bytes";
+  return options.policy ? options.policy->name() : "default";
+}
+
 std::string name_of(Verify verify) {
   switch (verify) {
     case Verify::never:
@@ -26,12 +35,52 @@ std::string name_of(Verify verify) {
   }
 }
 
-Tensors run_seeded(const HostileProgram& program, const RunPart& run) {
+Tensors run_seeded(const ProgramOfRegions& program, const std::function<RunPart()>& make) {
   torch::manual_seed(kSeed);
-  return program(run);
+  return program(make);
 }
 
 at::Tensor plainly(const std::function<at::Tensor()>& body) { return body(); }
+
+constexpr std::array kVerifies = {Verify::first_step, Verify::never, Verify::every_n_steps};
+
+bool depends_on_time(const Options& options) {
+  if (options.policy) return options.policy->name().starts_with("whole_block");
+  return options.cost == plan::CostModel::seconds;
+}
+
+Mode in_region_of(Options options, Verify verify) {
+  options.verify = verify;
+  options.verify_interval_steps = 2;
+  Mode mode = in_region(kind_of(options) + name_of(verify), options);
+  mode.depends_on_time = depends_on_time(options);
+  return mode;
+}
+
+int compare_modes(const ProgramOfRegions& program, const Refusal& refusal) {
+  const WarningLog quiet;
+  const Tensors plain = run_seeded(program, [] { return plainly; });
+  int num_same = 0;
+  int num_errors = 0;
+  for (const Mode& mode : every_mode()) {
+    SCOPED_TRACE(mode.name);
+    try {
+      expect_same_bits(plain, run_seeded(program, mode.make));
+      num_same += mode.depends_on_time ? 0 : 1;
+    } catch (const std::exception& error) {
+      const std::string message = error.what();
+      EXPECT_TRUE(is_stated_error(message)) << message;
+      EXPECT_NE(message.find(refusal.text), std::string::npos) << message;
+      ++num_errors;
+    }
+  }
+  EXPECT_GE(num_same, refusal.least_num_same) << "modes have plain's bits";
+  return num_errors;
+}
+
+ProgramOfRegions of_one_region(const HostileProgram& program) {
+  return [&program](const std::function<RunPart()>& make) { return program(make()); };
+}
 
 }  // namespace
 
@@ -47,38 +96,32 @@ std::vector<Mode> every_mode() {
                                   return checkpoint(body);
                                 };
                               }}};
-  for (const Verify verify : {Verify::first_step, Verify::never, Verify::every_n_steps}) {
-    for (Options options : kinds) {
-      options.verify = verify;
-      options.verify_interval_steps = 2;
-      const std::string kind = options.max_overhead     ? "max_overhead"
-                               : options.max_peak_bytes ? "max_peak_bytes"
-                                                        : options.policy->name();
-      modes.push_back(in_region(kind + name_of(verify), options));
-    }
+  for (const Verify verify : kVerifies) {
+    for (const Options& options : kinds) modes.push_back(in_region_of(options, verify));
+    modes.push_back(in_region_of({}, verify));
+  }
+  std::size_t next = 0;
+  for (const char* policy :
+       {"selective", "whole_block_0.5", "sqrt_n", "chen_greedy", "uniform_3", "revolve_2"}) {
+    modes.push_back(in_region_of({.policy = policy}, kVerifies[next++ % kVerifies.size()]));
   }
   return modes;
 }
 
-void expect_same_in_every_mode(const HostileProgram& program) {
-  EXPECT_EQ(expect_same_or_error_in_every_mode(program, "no error is expected"), 0);
+void expect_same_in_every_mode(const ProgramOfRegions& program) {
+  compare_modes(program, {.text = "no error is expected"});
 }
 
-int expect_same_or_error_in_every_mode(const HostileProgram& program, const std::string& text) {
-  const WarningLog quiet;
-  const Tensors plain = run_seeded(program, plainly);
-  int num_errors = 0;
-  for (const Mode& mode : every_mode()) {
-    SCOPED_TRACE(mode.name);
-    try {
-      expect_same_bits(plain, run_seeded(program, mode.make()));
-    } catch (const std::exception& error) {
-      const bool expected = std::string(error.what()).find(text) != std::string::npos;
-      EXPECT_TRUE(expected) << error.what();
-      num_errors += expected ? 1 : 0;
-    }
-  }
-  return num_errors;
+void expect_same_in_every_mode(const HostileProgram& program) {
+  expect_same_in_every_mode(of_one_region(program));
+}
+
+int expect_same_or_error_in_every_mode(const ProgramOfRegions& program, const Refusal& refusal) {
+  return compare_modes(program, refusal);
+}
+
+int expect_same_or_error_in_every_mode(const HostileProgram& program, const Refusal& refusal) {
+  return compare_modes(of_one_region(program), refusal);
 }
 
 }  // namespace gradrecomp::test

@@ -82,16 +82,16 @@ c10::Storage SweepInputs::from_tape(const Op& op, const Read& read) {
   const auto bytes = tape_.values()[read.value].bytes;
   TORCH_CHECK(!read.blind, "GradRecomp: a replay of ", op.name(), " reads ", bytes,
               " bytes whose content is unknown. GradRecomp bug, please report.");
-  if (!read.scratch) {  // else any content will do
-    check_unmodified(read.value, op);
-    check_content(read, op);
-  }
+  if (!read.scratch) check_unmodified(read.value, op);
   auto storage = tape_.live_storage(read.value);
   TORCH_CHECK(storage && bytes_in(storage) == bytes, "GradRecomp: an input of ", op.name(), " had ",
               bytes, " bytes in the forward pass and has ", storage ? bytes_in(storage) : 0,
               " now, but a replay needs them. Give its memory back after backward, or keep what ",
               op.name(), " makes by Options::selection.");
-  if (!read.scratch) look_on_device(read, op, storage);
+  if (!read.scratch) {  // else any content will do
+    check_content(read, op);
+    look_on_device(read, op, storage);
+  }
   return storage;
 }
 

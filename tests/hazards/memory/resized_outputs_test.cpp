@@ -75,6 +75,31 @@ TEST(ResizedOutputs, H11ArePlannedAndExact) {
   }
 }
 
+// It resizes the memory that it makes for its result.
+TEST(ResizedOutputs, H11OfAddbmmArePlannedAndExact) {
+  const auto sum = torch::ones({1}).requires_grad_();
+  const auto a = torch::randn({2, 3, 4}).requires_grad_();
+  const auto b = torch::randn({2, 4, 3});
+  const auto body = [&] { return torch::addbmm(sum.clone(), a.clone(), b).square(); };
+  expect_same_in_every_mode([&](const RunPart& run) {
+    Tensors all;
+    for (int step = 0; step < 3; ++step) {
+      run(body).sum().backward();
+      all.push_back(gradient_of(sum));
+      all.push_back(gradient_of(a));
+    }
+    return all;
+  });
+  Region region({.policy = "drop_all"});
+  for (int step = 0; step < 2; ++step) {
+    sum.mutable_grad() = at::Tensor();
+    a.mutable_grad() = at::Tensor();
+    region.run(body).sum().backward();
+    EXPECT_EQ(region.last_step().followed_plan, step > 0) << region.last_step().reason;
+  }
+  EXPECT_GT(region.last_step().num_replayed_ops, 0);
+}
+
 // What a resize takes away no plan can keep, whatever it says.
 TEST(ResizedOutputs, H11ArePredictedUnderEveryPlan) {
   install_cpu_counter();

@@ -207,7 +207,7 @@ TEST(Sequences, H9ThatBeginAlikeMayEachSaveWhatTheOtherDoesNot) {
         }
         return all;
       },
-      "GradRecomp");
+      {.least_num_same = 15});
 }
 
 /// Forward passes of one sequence in one region, with or without a backward pass.

@@ -60,7 +60,7 @@ TEST(BlindRead, H3WhatOnlyLateStepsSaveIsPlainsOrAnError) {
     }
     return scene.weight.exp().sin().sum();
   });
-  expect_same_or_error_in_every_mode(program, "overwritten");
+  expect_same_or_error_in_every_mode(program, {.text = "overwritten", .least_num_same = 2});
 }
 
 // Early steps hold it for what they wrote onto it, late ones make it again.
@@ -72,7 +72,7 @@ TEST(BlindRead, H3WhatEarlyStepsHoldByChanceIsPlainsOrAnError) {
     if (scene.is_late()) fill(scene.x);
     return sum;
   });
-  expect_same_or_error_in_every_mode(program, "overwritten");
+  expect_same_or_error_in_every_mode(program, {.text = "overwritten", .least_num_same = 16});
 }
 
 /// Regions under a plan that keeps products of matrices alone, be they saved or not.
@@ -94,9 +94,8 @@ RunPart keeping_products() {
   };
 }
 
-/// Expects plain's bits of steps that keep products, or an error that contains `text`, if it is not
-/// empty.
-void expect_same_where_products_are_kept(const HostileProgram& program, const std::string& text) {
+/// Expects plain's bits of steps that keep products, or a stated error if they `may_be_refused`.
+void expect_same_where_products_are_kept(const HostileProgram& program, bool may_be_refused) {
   const WarningLog log;
   torch::manual_seed(1);
   const Tensors plain = program([](const std::function<at::Tensor()>& part) { return part(); });
@@ -104,8 +103,7 @@ void expect_same_where_products_are_kept(const HostileProgram& program, const st
   try {
     expect_same_bits(plain, program(keeping_products()));
   } catch (const std::exception& error) {
-    EXPECT_FALSE(text.empty()) << error.what();
-    EXPECT_THAT(error.what(), HasSubstr(text));
+    EXPECT_TRUE(may_be_refused && is_stated_error(error.what())) << error.what();
   }
   EXPECT_THAT(log.text(), Not(HasSubstr("please report")));
 }
@@ -121,7 +119,7 @@ TEST(BlindRead, H3WhatWasKeptAndWrittenAfterItsLastReadIsPlainsOrAnError) {
     }
     return sum;
   });
-  expect_same_where_products_are_kept(program, "GradRecomp");
+  expect_same_where_products_are_kept(program, /*may_be_refused=*/true);
 }
 
 TEST(BlindRead, H3WhatWasKeptUntilAnUnplannedOpWroteOntoItIsPlains) {
@@ -133,7 +131,7 @@ TEST(BlindRead, H3WhatWasKeptUntilAnUnplannedOpWroteOntoItIsPlains) {
       if (scene.is_late() && is_filled) fill(scene.x);
       return sum + (scene.is_late() ? kept.mul_(2) : kept).sum();
     });
-    expect_same_where_products_are_kept(program, {});
+    expect_same_where_products_are_kept(program, /*may_be_refused=*/false);
   }
 }
 

@@ -26,6 +26,30 @@ TEST(NotedWrite, H4MakesRawWritesExact) {
   }
 }
 
+// Nothing else tells of it where no step is verified.
+TEST(NotedWrite, H4OntoWhatAutogradFollowsIsExact) {
+  for (const bool before : {true, false}) {
+    SCOPED_TRACE(before ? "noted before" : "noted after");
+    expect_same_in_every_mode(steps_of(8, [&](Layers& layers, const at::Tensor& x, int step) {
+      const auto h = layers.a(x);
+      if (before) note_write(h);
+      h.data_ptr<float>()[step] = 7;
+      if (!before) note_write(h);
+      return layers.b(h.exp().sin());
+    }));
+  }
+}
+
+TEST(NotedWrite, H4OntoWhatAutogradFollowsAndAnOpHasReadIsExact) {
+  expect_same_in_every_mode(steps_of(8, [&](Layers& layers, const at::Tensor& x, int step) {
+    const auto h = layers.a(x);
+    const auto read_before = h + 1;  // of which autograd saves nothing
+    note_write(h);
+    h.data_ptr<float>()[step] = 7;
+    return layers.b(h.exp() * read_before.sin());
+  }));
+}
+
 TEST(NotedWrite, H4OutsideRegionsMakesAutogradsVersionCheckSeeIt) {
   auto x = torch::randn({8}).requires_grad_();
   auto h = x * 2;

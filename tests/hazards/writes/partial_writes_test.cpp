@@ -64,7 +64,8 @@ TEST(PartialWrite, H3ToLentMemoryBeforeThePassThatGivesItBackIsPlainsOrAnError) 
       }
       return all;
     };
-    expect_same_or_error_in_every_mode(program, "overwritten");
+    expect_same_or_error_in_every_mode(
+        program, {.text = "overwritten", .least_num_same = is_written ? 12 : 24});
   }
 }
 
@@ -80,7 +81,7 @@ TEST(PartialWrite, H3ToAnotherPartOfWhatIsWrittenInPlaceIsPlainsOrAnError) {
       fill_row(table, 900, 0.5);
       return sum + product(table[900], p) + product(table[5], p);
     });
-    expect_same_or_error_in_every_mode(program, "overwritten");
+    expect_same_or_error_in_every_mode(program, {.text = "overwritten", .least_num_same = 3});
   }
 }
 
@@ -109,7 +110,7 @@ TEST(PartialWrite, H3BeforeANormalisationUpdatesAnotherPartIsPlainsOrAnError) {
     const auto x = torch::linspace(0, 1, 16 * 64).view({16, 64}) * p;
     return read + at::batch_norm(x, {}, {}, table[0], table[1], true, 0.1, 1e-5, true).tanh().sum();
   });
-  expect_same_or_error_in_every_mode(program, "overwritten");
+  expect_same_or_error_in_every_mode(program, {.text = "overwritten", .least_num_same = 17});
 }
 
 TEST(PartialWrite, H3ToWhatAnOpReadsBeyondItsArgumentIsPlainsOrAnError) {
@@ -117,7 +118,8 @@ TEST(PartialWrite, H3ToWhatAnOpReadsBeyondItsArgumentIsPlainsOrAnError) {
     return product(at::as_strided_copy(table[0], {64}, {1}, kFar * 64), p);
   };
   const auto after = [](const at::Tensor& table) { fill_row(table, kFar, 2); };
-  expect_same_or_error_in_every_mode(steps_of(body, after), "overwritten");
+  expect_same_or_error_in_every_mode(steps_of(body, after),
+                                     {.text = "overwritten", .least_num_same = 12});
 }
 
 TEST(PartialWrite, H2ToAPartThatAutogradHasSavedIsSeenWhenAnotherIsRead) {
@@ -136,7 +138,7 @@ TEST(PartialWrite, H3BetweenReadsOfTwoPartsOfAnInputIsPlainsOrAnError) {
     const auto second = product(table[kFar], p);
     return first + second + product(table[0], p);
   });
-  expect_same_or_error_in_every_mode(program, "overwritten");
+  expect_same_or_error_in_every_mode(program, {.text = "overwritten", .least_num_same = 3});
 }
 
 }  // namespace
