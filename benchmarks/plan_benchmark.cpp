@@ -22,12 +22,12 @@ using gradrecomp::plan::CostModel;
 using gradrecomp::plan::Graph;
 using gradrecomp::plan::Plan;
 
-Graph resnet_152() { return gradrecomp::testing::resnet_graph({3, 8, 36, 3}, 2); }
-Graph bert_large() { return gradrecomp::testing::bert_graph(24, 2, 128); }
-Graph vit_base() { return gradrecomp::testing::bert_graph(12, 2, 197); }
-Graph hundred_blocks() { return gradrecomp::testing::resnet_graph({8, 24, 60, 8}, 2); }
-Graph dag_1000() { return gradrecomp::testing::dag_graph(1000, 20, 1); }
-Graph unet() { return gradrecomp::testing::unet_graph(4, 2); }
+Graph resnet_152() { return gradrecomp::test::resnet_graph({3, 8, 36, 3}, 2); }
+Graph bert_large() { return gradrecomp::test::bert_graph(24, 2, 128); }
+Graph vit_base() { return gradrecomp::test::bert_graph(12, 2, 197); }
+Graph hundred_blocks() { return gradrecomp::test::resnet_graph({8, 24, 60, 8}, 2); }
+Graph dag_1000() { return gradrecomp::test::dag_graph(1000, 20, 1); }
+Graph unet() { return gradrecomp::test::unet_graph(4, 2); }
 
 double percent(std::int64_t part, std::int64_t whole) {
   return 100 * static_cast<double>(part) / static_cast<double>(whole);

@@ -26,7 +26,7 @@
 namespace {
 
 using namespace gradrecomp::plan;
-namespace testing = gradrecomp::testing;
+namespace test = gradrecomp::test;
 
 struct Formula {
   std::string name;
@@ -35,26 +35,26 @@ struct Formula {
 
 const std::vector<Formula>& formulas() {
   static const std::vector<Formula> all{
-      {"dag_200", [] { return testing::dag_graph(200, 20, 1); }},
-      {"dag_1000", [] { return testing::dag_graph(1000, 20, 1); }},
-      {"tree_7", [] { return testing::tree_graph(7, 1); }},
-      {"grid_12", [] { return testing::grid_graph(12, 12, 1); }},
-      {"skips_24", [] { return testing::skip_graph(24, 1); }},
-      {"lstm_50", [] { return testing::lstm_graph(50); }},
-      {"lstm_200", [] { return testing::lstm_graph(200); }},
-      {"unet_4", [] { return testing::unet_graph(4, 2); }},
+      {"dag_200", [] { return test::dag_graph(200, 20, 1); }},
+      {"dag_1000", [] { return test::dag_graph(1000, 20, 1); }},
+      {"tree_7", [] { return test::tree_graph(7, 1); }},
+      {"grid_12", [] { return test::grid_graph(12, 12, 1); }},
+      {"skips_24", [] { return test::skip_graph(24, 1); }},
+      {"lstm_50", [] { return test::lstm_graph(50); }},
+      {"lstm_200", [] { return test::lstm_graph(200); }},
+      {"unet_4", [] { return test::unet_graph(4, 2); }},
       {"densenet_201",
        [] {
-         return testing::densenet_graph({6, 12, 48, 32}, 4);
+         return test::densenet_graph({6, 12, 48, 32}, 4);
        }},
       {"resnet_152",
        [] {
-         return testing::resnet_graph({3, 8, 36, 3}, 2);
+         return test::resnet_graph({3, 8, 36, 3}, 2);
        }},
-      {"bert_24", [] { return testing::bert_graph(24, 2, 128); }},
-      {"chain_1000", [] { return testing::long_chain_graph(1000, 1); }},
-      {"chain_5000", [] { return testing::long_chain_graph(5000, 1); }},
-      {"chain_20000", [] { return testing::long_chain_graph(20000, 1); }},
+      {"bert_24", [] { return test::bert_graph(24, 2, 128); }},
+      {"chain_1000", [] { return test::long_chain_graph(1000, 1); }},
+      {"chain_5000", [] { return test::long_chain_graph(5000, 1); }},
+      {"chain_20000", [] { return test::long_chain_graph(20000, 1); }},
   };
   return all;
 }

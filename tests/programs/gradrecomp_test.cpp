@@ -205,7 +205,7 @@ TEST(Program, TrainsPlainAndPlannedAlike) {
 }
 
 TEST(Program, PlansAProfiledStepAlikeOnAnyMachine) {
-  const testing::TemporaryFolder folder;
+  const test::TemporaryFolder folder;
   const auto file = [&](const char* name) { return (folder / name).string(); };
   const std::string budget = " --max-overhead 0.1 --cost flops --front ";
   const Outcome here = run_program(std::string("plan ") + kSmall + " --save-graph " +
@@ -230,7 +230,7 @@ bool has_kernels(const std::filesystem::path& graph) {
 }
 
 TEST(Program, PlansWithoutSubstitutesWhereTheyAreOff) {
-  const testing::TemporaryFolder folder;
+  const test::TemporaryFolder folder;
   for (const std::string substitutes : {"on", "off"}) {
     const auto path = folder / substitutes;
     const Outcome outcome = run_program(std::string("plan ") + kSmall + " --substitutes " +
@@ -241,7 +241,7 @@ TEST(Program, PlansWithoutSubstitutesWhereTheyAreOff) {
 }
 
 TEST(Program, FollowsAPlanMadeBefore) {
-  const testing::TemporaryFolder folder;
+  const test::TemporaryFolder folder;
   const auto file = [&](const char* name) { return (folder / name).string(); };
   const Outcome planned =
       run_program(std::string("plan ") + kSmall + " --max-overhead 0.1 --cost flops --out " +
@@ -260,7 +260,7 @@ TEST(Program, FollowsAPlanMadeBefore) {
 }
 
 TEST(Program, RefusesAPlanMadeForAnotherModel) {
-  const testing::TemporaryFolder folder;
+  const test::TemporaryFolder folder;
   const auto plan = (folder / "plan.json").string();
   const Outcome planned =
       run_program(std::string("plan ") + kSmall + " --policy sqrt_n --out " + plan);
@@ -275,7 +275,7 @@ TEST(Program, RefusesAPlanMadeForAnotherModel) {
 }
 
 TEST(Program, VerifiesPlansAgainstTheirSteps) {
-  const testing::TemporaryFolder folder;
+  const test::TemporaryFolder folder;
   const auto plan = folder / "plan.json";
   const auto step = folder / "step.json";
   const auto files = "--plan " + plan.string() + " --graph " + step.string();

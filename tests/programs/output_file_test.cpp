@@ -11,7 +11,7 @@ namespace gradrecomp::program {
 namespace {
 
 TEST(OutputFile, IsNotTouchedByTheCheck) {
-  const testing::TemporaryFolder folder;
+  const test::TemporaryFolder folder;
   const NamedFile file{"--out", (folder / "plan.json").string()};
   check_outputs({file, {"--svg", ""}});
   EXPECT_EQ(folder.num_files(), 0);
@@ -21,9 +21,9 @@ TEST(OutputFile, IsNotTouchedByTheCheck) {
 }
 
 TEST(OutputFile, IsRefusedWhereNoneCanBe) {
-  const testing::TemporaryFolder folder;
+  const test::TemporaryFolder folder;
   for (const auto* path : {"no/x.svg", ""}) {
-    testing::expect_invalid(
+    test::expect_invalid(
         [&] {
           check_outputs({{"--svg", (folder / path).string()}});
         },
@@ -32,7 +32,7 @@ TEST(OutputFile, IsRefusedWhereNoneCanBe) {
 }
 
 TEST(OutputFile, IsNoOtherOutputAndNoInput) {
-  const testing::TemporaryFolder folder;
+  const test::TemporaryFolder folder;
   const auto path = (folder / "x.json").string();
   const auto same = (folder / "./x.json").string();
   expect_bad_input(

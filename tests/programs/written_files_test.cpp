@@ -21,7 +21,7 @@ void expect_failed(const Outcome& outcome, const std::string& message) {
 
 /// The program fails to write over a file that `option` names, which stays as it is.
 void expect_left_whole(const std::string& command, const std::string& option) {
-  const testing::TemporaryFolder folder;
+  const test::TemporaryFolder folder;
   const auto path = (folder / "file").string();
   std::ofstream(path) << "old";
   const std::string arguments = command + " " + option + " ";
@@ -45,7 +45,7 @@ TEST(WrittenFiles, OfBenchAndBatchAreWholeOrNotThere) {
 }
 
 TEST(WrittenFiles, AreNotOpenedBeforeAllInputIsValid) {
-  const testing::TemporaryFolder folder;
+  const test::TemporaryFolder folder;
   const auto path = (folder / "file").string();
   std::ofstream(path) << "old";
   expect_refused("bench --data no/such/file --json " + path, "but must be readable");
@@ -55,7 +55,7 @@ TEST(WrittenFiles, AreNotOpenedBeforeAllInputIsValid) {
 }
 
 TEST(WrittenFiles, AreEachInAPlaceOfTheirOwn) {
-  const testing::TemporaryFolder folder;
+  const test::TemporaryFolder folder;
   const auto path = (folder / "file").string();
   expect_refused(kPlan + std::string("--out ") + path + " --svg " + path,
                  "--svg is " + path + ", but must be another file than that of --out. Pass two");
@@ -65,7 +65,7 @@ TEST(WrittenFiles, AreEachInAPlaceOfTheirOwn) {
 }
 
 TEST(WrittenFiles, MayBeStandardOutput) {
-  const testing::TemporaryFolder folder;
+  const test::TemporaryFolder folder;
   const auto path = (folder / "both").string();
   const Outcome outcome = run_program(kPlan + std::string("--out /dev/stdout"), ">" + path);
   EXPECT_EQ(outcome.status, 0);
@@ -77,7 +77,7 @@ TEST(WrittenFiles, MayBeStandardOutput) {
 }
 
 TEST(WrittenFiles, AreThereThoughStandardOutputIsFull) {
-  const testing::TemporaryFolder folder;
+  const test::TemporaryFolder folder;
   const auto path = (folder / "plan.json").string();
   const auto plan = kPlan + std::string("--out ") + path;
   expect_failed(run_program(plan, "2>&1 >/dev/full"), "gradrecomp: standard output is full");

@@ -5,7 +5,7 @@
 #include <stdexcept>
 #include <string>
 
-namespace gradrecomp::testing {
+namespace gradrecomp::test {
 
 /// `call` throws std::invalid_argument and its message contains `part`.
 template <class Call>
@@ -18,4 +18,4 @@ void expect_invalid(const Call& call, const std::string& part) {
   }
 }
 
-}  // namespace gradrecomp::testing
+}  // namespace gradrecomp::test

@@ -5,7 +5,7 @@
 #include <filesystem>
 #include <string>
 
-namespace gradrecomp::testing {
+namespace gradrecomp::test {
 
 /// An empty folder, for as long as this lives; its name is unique to the running test.
 class TemporaryFolder {
@@ -32,4 +32,4 @@ class TemporaryFolder {
   std::filesystem::path path_;
 };
 
-}  // namespace gradrecomp::testing
+}  // namespace gradrecomp::test

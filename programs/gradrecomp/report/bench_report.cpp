@@ -98,60 +98,70 @@ std::string warnings(const std::vector<ArmResult>& results) {
   return text;
 }
 
-Json json_of(const BenchSetting& setting, const ArmResult& result, const ArmResult& plain) {
+Json json_of_setting(const BenchSetting& setting) {
   const auto& workload = setting.workload;
-  Json json{{"arm", result.arm},
-            {"model", workload.model},
-            {"batch", workload.batch},
-            {"device", workload.device},
-            {"dtype", workload.dtype},
-            {"autocast", workload.autocast},
-            {"channels_last", workload.channels_last},
-            {"plain_peak_bytes", plain.measured_peak_bytes},
-            {"measured_peak_bytes", result.measured_peak_bytes},
-            {"predicted_peak_bytes", result.plan.predicted_peak_bytes},
-            {"first_step_peak_bytes", result.first_step_peak_bytes},
-            {"first_step_seconds", result.first_step_seconds},
-            {"total_peak_bytes", result.total_peak_bytes},
-            {"reserved_peak_bytes", result.reserved_peak_bytes},
-            {"num_alloc_retries", result.num_alloc_retries},
-            {"overhead_flops", result.plan.predicted_overhead_flops},
-            {"overhead_wall", result.time_ratio.median - 1},
-            {"bitwise_equal", result.bitwise_equal},
-            {"equal", equality(result, plain)},
-            {"plan_ms", 1e3 * result.plan.planning_seconds},
-            {"num_ops", result.last_step.num_ops},
-            {"num_replayed_ops", result.last_step.num_replayed_ops},
-            {"num_substituted_ops", result.last_step.num_substituted_ops},
-            {"predicted_replayed_ops", result.plan.num_replayed_ops},
-            {"predicted_overhead_seconds", result.plan.predicted_overhead_seconds},
-            {"offloaded_bytes", result.last_step.offloaded_bytes},
-            {"predicted_stall", result.plan.predicted_stall},
-            {"overhead_wall_low", result.time_ratio.low - 1},
-            {"overhead_wall_high", result.time_ratio.high - 1},
-            {"plain_to_plain", result.plain_ratio.median - 1},
-            {"plain_to_plain_low", result.plain_ratio.low - 1},
-            {"plain_to_plain_high", result.plain_ratio.high - 1},
-            {"step_seconds", result.step_seconds},
-            {"samples_per_second", samples_per_second(setting, result)},
-            {"num_compared_steps", result.num_steps},
-            {"followed_plan", result.followed_plan},
-            {"feasible", result.plan.feasible},
-            {"cost", to_string(setting.cost)},
-            {"grads", workload.gradients},
-            {"rounds", setting.num_rounds},
-            {"threads", at::get_num_threads()},
-            {"seed", workload.seed},
-            {"data", workload.data.empty() ? "random" : workload.data},
-            {"torch_version", TORCH_VERSION}};
-  if (result.plan.proven_peak_bytes > 0) {
-    json["proven_peak_bytes"] = result.plan.proven_peak_bytes;
-    json["proven_overhead"] = result.plan.proven_overhead;
-  }
-  if (result.resident_peak_bytes) json["resident_peak_bytes"] = *result.resident_peak_bytes;
+  Json json{
+      {"model", workload.model},         {"batch", workload.batch},
+      {"device", workload.device},       {"dtype", workload.dtype},
+      {"autocast", workload.autocast},   {"channels_last", workload.channels_last},
+      {"cost", to_string(setting.cost)}, {"grads", workload.gradients},
+      {"rounds", setting.num_rounds},    {"threads", at::get_num_threads()},
+      {"seed", workload.seed},           {"data", workload.data.empty() ? "random" : workload.data},
+      {"torch_version", TORCH_VERSION}};
   if (workload.image_size) json["image_size"] = *workload.image_size;
   if (workload.sequence) json["sequence"] = *workload.sequence;
   if (workload.layers.value_or(0) > 0) json["layers"] = *workload.layers;
+  return json;
+}
+
+Json json_of_plan(const plan::Plan& plan) {
+  Json json{{"predicted_peak_bytes", plan.predicted_peak_bytes},
+            {"overhead_flops", plan.predicted_overhead_flops},
+            {"plan_ms", 1e3 * plan.planning_seconds},
+            {"predicted_replayed_ops", plan.num_replayed_ops},
+            {"predicted_overhead_seconds", plan.predicted_overhead_seconds},
+            {"predicted_stall", plan.predicted_stall},
+            {"feasible", plan.feasible}};
+  if (plan.proven_peak_bytes > 0) {
+    json["proven_peak_bytes"] = plan.proven_peak_bytes;
+    json["proven_overhead"] = plan.proven_overhead;
+  }
+  return json;
+}
+
+Json json_of_times(const BenchSetting& setting, const ArmResult& result) {
+  return {{"overhead_wall", result.time_ratio.median - 1},
+          {"overhead_wall_low", result.time_ratio.low - 1},
+          {"overhead_wall_high", result.time_ratio.high - 1},
+          {"plain_to_plain", result.plain_ratio.median - 1},
+          {"plain_to_plain_low", result.plain_ratio.low - 1},
+          {"plain_to_plain_high", result.plain_ratio.high - 1},
+          {"step_seconds", result.step_seconds},
+          {"first_step_seconds", result.first_step_seconds},
+          {"samples_per_second", samples_per_second(setting, result)}};
+}
+
+Json json_of(const BenchSetting& setting, const ArmResult& result, const ArmResult& plain) {
+  Json json{{"arm", result.arm},
+            {"plain_peak_bytes", plain.measured_peak_bytes},
+            {"measured_peak_bytes", result.measured_peak_bytes},
+            {"first_step_peak_bytes", result.first_step_peak_bytes},
+            {"total_peak_bytes", result.total_peak_bytes},
+            {"reserved_peak_bytes", result.reserved_peak_bytes},
+            {"num_alloc_retries", result.num_alloc_retries},
+            {"bitwise_equal", result.bitwise_equal},
+            {"equal", equality(result, plain)},
+            {"num_ops", result.last_step.num_ops},
+            {"num_replayed_ops", result.last_step.num_replayed_ops},
+            {"num_substituted_ops", result.last_step.num_substituted_ops},
+            {"offloaded_bytes", result.last_step.offloaded_bytes},
+            {"num_compared_steps", result.num_steps},
+            {"followed_plan", result.followed_plan}};
+  if (result.resident_peak_bytes) json["resident_peak_bytes"] = *result.resident_peak_bytes;
+  for (const Json& part :
+       {json_of_setting(setting), json_of_plan(result.plan), json_of_times(setting, result)}) {
+    json.update(part);
+  }
   return json;
 }
 

@@ -133,7 +133,7 @@ TEST(LentMemory, H1WhoseResultsCannotBeMadeAgainIsReportedWithThoseHeld) {
 
 TEST(LentMemory, H1MayBeFilledAgainWhenItsLastNodeIsGoneOrThatIsAnError) {
   expect_same_or_error_in_every_mode(steps_on_lent_memory([](at::Tensor& one) { one.reset(); }),
-                                     {.text = "memory was freed", .least_num_same = 12});
+                                     {.text = "memory may have been freed", .least_num_same = 12});
 }
 
 /// Saves lent memory, and needs next to none in backward.
@@ -167,7 +167,8 @@ TEST(LentMemory, H1ThatThereIsNoMemoryToCopyIsAnErrorLater) {
       one.sum().backward();
     }
     const auto message = message_of([&] { another.sum().backward(); });
-    EXPECT_EQ(message.find("memory was freed") != std::string::npos, is_scarce) << message;
+    EXPECT_EQ(message.find("memory may have been freed") != std::string::npos, is_scarce)
+        << message;
   }
 }
 

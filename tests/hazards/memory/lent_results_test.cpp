@@ -53,7 +53,7 @@ HostileProgram steps_with(
 }
 
 TEST(MappedFile, H1IsNeverWrittenByAReplay) {
-  const testing::TemporaryFolder folder;
+  const test::TemporaryFolder folder;
   const std::string path = (folder / "numbers").string();
   for (const bool is_shared : {true, false}) {
     write_file(path, 0.5F);
@@ -64,7 +64,7 @@ TEST(MappedFile, H1IsNeverWrittenByAReplay) {
 }
 
 TEST(MappedFile, H1MayBeRewrittenOrGoneBeforeBackward) {
-  const testing::TemporaryFolder folder;
+  const test::TemporaryFolder folder;
   const std::string path = (folder / "numbers").string();
   const auto read = [&](int step) {
     write_file(path, 0.25F * static_cast<float>(step));

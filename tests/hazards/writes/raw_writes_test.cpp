@@ -208,8 +208,8 @@ TEST(RawWrite, H2AfterTheLastReaderOfASmallFactorysResultIsWhatBackwardReadsOrAn
       steps_of(8, body), {.text = "was overwritten after the forward pass", .least_num_same = 12});
 }
 
-TEST(RawWrite, H2AfterTheLastReaderOfALargeFactorysResultIsWhatBackwardReads) {
-  expect_same_in_every_mode([](const RunPart& run) {
+TEST(RawWrite, H2AfterTheLastReaderOfALargeFactorysResultIsWhatBackwardReadsOrAnError) {
+  const auto program = [](const RunPart& run) {
     const auto weight = (torch::randn({160, 160}) * 0.1).requires_grad_();
     Tensors all;
     for (int step = 0; step < kNumSteps; ++step) {
@@ -225,7 +225,9 @@ TEST(RawWrite, H2AfterTheLastReaderOfALargeFactorysResultIsWhatBackwardReads) {
       all.push_back(gradient_of(weight));
     }
     return all;
-  });
+  };
+  expect_same_or_error_in_every_mode(
+      program, {.text = "was overwritten after the forward pass", .least_num_same = 20});
 }
 
 }  // namespace

@@ -202,15 +202,14 @@ Count count_missed(Draw draw, int num_graphs, const Choices& choices) {
   return count;
 }
 
-Graph small_chain(int seed) { return testing::RandomChain({.most_ops = 7}, seed).draw(); }
+Graph small_chain(int seed) { return test::RandomChain({.most_ops = 7}, seed).draw(); }
 Graph fixed_chain(int seed) {
-  return testing::RandomChain({.most_ops = 8, .must_keep_chance = 15, .input_chance = 40}, seed)
+  return test::RandomChain({.most_ops = 8, .must_keep_chance = 15, .input_chance = 40}, seed)
       .draw();
 }
-Graph small_graph(int seed) { return testing::RandomGraph({.num_ops = 8}, seed).draw(); }
+Graph small_graph(int seed) { return test::RandomGraph({.num_ops = 8}, seed).draw(); }
 Graph in_place_graph(int seed) {
-  return testing::RandomGraph({.num_ops = 10, .in_place_chance = 60, .death_chance = 60}, seed)
-      .draw();
+  return test::RandomGraph({.num_ops = 10, .in_place_chance = 60, .death_chance = 60}, seed).draw();
 }
 
 TEST(Menu, HoldsAllThatIsBestOfFewChoices) {
@@ -225,7 +224,7 @@ TEST(Menu, HoldsAllThatIsBestOfFewChoices) {
 // it cannot reach that way it misses.
 TEST(Menu, HoldsNearlyAllThatIsBestOfMoreChoices) {
   const auto draw = [](int seed) {
-    return testing::RandomChain({.num_blocks = 2, .least_ops = 8, .most_ops = 12}, seed).draw();
+    return test::RandomChain({.num_blocks = 2, .least_ops = 8, .most_ops = 12}, seed).draw();
   };
   const Count count = count_missed(draw, 60, {.least = 9, .most = 11});
   EXPECT_LE(count.num_missed, count.num_sets / 200);

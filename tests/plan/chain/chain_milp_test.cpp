@@ -20,8 +20,8 @@
 namespace gradrecomp::plan {
 namespace {
 
-using testing::Milp;
-using testing::MilpSolution;
+using test::Milp;
+using test::MilpSolution;
 
 constexpr double kForward = 1.0 / 3;             // of a step
 constexpr double kTolerance = 0.004 * kForward;  // what buckets of costs may lose
@@ -29,9 +29,9 @@ constexpr double kRounding = 1e-9;               // of sums in another order
 constexpr double kSolverRounding = 1e-5;
 constexpr std::array kBudgets{0.01, 0.03, 0.06, 0.1, 0.2};
 
-Graph resnet_152() { return testing::resnet_graph({3, 8, 36, 3}, 2); }
-Graph bert_large() { return testing::bert_graph(24, 2, 128); }
-Graph vit_b_16() { return testing::bert_graph(12, 2, 197); }
+Graph resnet_152() { return test::resnet_graph({3, 8, 36, 3}, 2); }
+Graph bert_large() { return test::bert_graph(24, 2, 128); }
+Graph vit_b_16() { return test::bert_graph(12, 2, 197); }
 
 /// The chain of a graph, with the menus of the planner for plans that replay ops once.
 class Chain {
@@ -98,7 +98,7 @@ double worst_gap(const Chain& chain, const ChainSize& size) {
 class ChainAgainstMilp : public ::testing::Test {
  protected:
   void SetUp() override {
-    if (!testing::has_milp_solver()) {
+    if (!test::has_milp_solver()) {
       GTEST_SKIP() << GRADRECOMP_PYTHON " has no highspy; scripts/setup installs it.";
     }
   }
@@ -106,8 +106,8 @@ class ChainAgainstMilp : public ::testing::Test {
 
 // That the programs allow what they should: elsewhere they are only asked what they rule out.
 TEST_F(ChainAgainstMilp, HasTheOptimumOfSmallModels) {
-  for (const Graph& graph : {testing::bert_graph(3, 1, 64), testing::resnet_graph({1, 1, 1, 1}, 1),
-                             testing::RandomChain({.num_blocks = 4}, 1).draw()}) {
+  for (const Graph& graph : {test::bert_graph(3, 1, 64), test::resnet_graph({1, 1, 1, 1}, 1),
+                             test::RandomChain({.num_blocks = 4}, 1).draw()}) {
     const Chain chain(graph, CostModel::flops);
     std::vector<ChainPoint> points;
     std::vector<Milp> programs;

@@ -20,7 +20,7 @@ namespace gradrecomp::plan {
 /// on every peak of the next block, so that only the end of a run needs a large coefficient.
 class ChainProgram {
  public:
-  using Milp = testing::Milp;
+  using Milp = test::Milp;
 
   ChainProgram(std::span<const Menu* const> menus, std::int64_t max_peak_bytes)
       : max_peak_bytes_(max_peak_bytes), before_(add_cut()) {

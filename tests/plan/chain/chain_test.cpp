@@ -158,7 +158,7 @@ void for_each_chain(const Drawing& drawing, Visit visit) {
   int num_chains = 0;
   for (int seed = 0; seed < drawing.num_graphs && !::testing::Test::HasFailure(); ++seed) {
     SCOPED_TRACE(seed);
-    const Chain chain(testing::RandomChain({.num_blocks = 3}, seed).draw(), drawing.size);
+    const Chain chain(test::RandomChain({.num_blocks = 3}, seed).draw(), drawing.size);
     if (chain.blocks.size() < 3 || chain.blocks.size() > 5) continue;
     visit(chain);
     ++num_chains;
@@ -269,8 +269,8 @@ void expect_bucket_losses(const Graph& graph, double max_cost, double mean_bound
 }
 
 TEST(SolveChain, LosesLittleByBuckets) {
-  const std::array graphs{testing::resnet_graph({2, 2, 2, 2}, 1), testing::bert_graph(6, 1, 64),
-                          testing::RandomChain({.num_blocks = 15}, 1).draw()};
+  const std::array graphs{test::resnet_graph({2, 2, 2, 2}, 1), test::bert_graph(6, 1, 64),
+                          test::RandomChain({.num_blocks = 15}, 1).draw()};
   for (const Graph& graph : graphs) {
     expect_bucket_losses(graph, 0.06, 0.001);
     expect_bucket_losses(graph, 0.2, 0.004);
@@ -309,12 +309,12 @@ struct Agreement {
 
 Chain random_ops_chain(int num_ops, std::uint64_t seed) {
   std::mt19937_64 random(seed);
-  testing::ChainOptions options;
+  test::ChainOptions options;
   for (int i = 0; i < num_ops; ++i) {
     options.bytes.push_back(1 + static_cast<std::int64_t>(random() % 30));
     options.seconds.push_back(1 + static_cast<double>(random() % 9));
   }
-  return {testing::chain_graph(options), {}};
+  return {test::chain_graph(options), {}};
 }
 
 TEST(SolveChain, PeaksOfChainsAreTheSimulators) {
@@ -331,8 +331,7 @@ TEST(SolveChain, PeaksOfChainsAreTheSimulators) {
 }
 
 TEST(SolveChain, PeaksOfModelsAreNearlyTheSimulators) {
-  for (const Graph& graph :
-       {testing::resnet_graph({2, 2, 2, 2}, 1), testing::bert_graph(4, 1, 64)}) {
+  for (const Graph& graph : {test::resnet_graph({2, 2, 2, 2}, 1), test::bert_graph(4, 1, 64)}) {
     const Chain chain(graph, {});
     for (const int max_passes : {0, 2}) {
       Agreement agreed;

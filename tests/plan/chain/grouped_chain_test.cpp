@@ -63,7 +63,7 @@ std::int64_t least_peak(const std::vector<ChainPoint>& front, double budget) {
 
 // Runs of dropped boundaries end with a group, which is all that may be lost.
 TEST(GroupedChain, IsNearTheChainAsAWhole) {
-  const Graph even = testing::long_chain_graph(1000, 1);
+  const Graph even = test::long_chain_graph(1000, 1);
   for (const Graph& graph : {even, lopsided(even, 20)}) {
     const Chain chain(graph, 300);
     ASSERT_GT(chain.menus().size(), 150U);
@@ -78,7 +78,7 @@ TEST(GroupedChain, IsNearTheChainAsAWhole) {
 
 // Of the deepest plans, whose replays run through many blocks.
 TEST(GroupedChain, HasPlansOfNestedReplays) {
-  const Chain chain(testing::long_chain_graph(1000, 2), 300);
+  const Chain chain(test::long_chain_graph(1000, 2), 300);
   const ChainSize size{.max_cost = 1, .num_buckets = 400, .num_open_points = 12};
   ChainSize nested = size;
   nested.max_passes = 3;
@@ -88,7 +88,7 @@ TEST(GroupedChain, HasPlansOfNestedReplays) {
 }
 
 TEST(GroupedChain, HasThePeaksAndCostsThatTheSimulatorHas) {
-  const Graph graph = testing::long_chain_graph(2000, 3);
+  const Graph graph = test::long_chain_graph(2000, 3);
   const ReplayCost replay_cost(graph, CostModel::seconds);
   const std::vector<Constraint> open(graph.values.size(), Constraint::open);
   const ChainSearch search(graph, replay_cost, open, Replays::many);

@@ -19,10 +19,10 @@
 namespace gradrecomp::plan {
 namespace {
 
-using testing::as_one;
-using testing::expect_invalid;
-using testing::random_two_devices;
-using testing::two_halves;
+using test::as_one;
+using test::expect_invalid;
+using test::random_two_devices;
+using test::two_halves;
 
 constexpr std::uint64_t kNumSeeds = 40;
 
@@ -42,7 +42,7 @@ TEST(Devices, GraphFileGivesBackEveryBit) {
 }
 
 TEST(Devices, GraphFileOfOneDeviceSaysNothingOfDevices) {
-  const auto text = graph_text({testing::chain_graph({.bytes = {4, 8}, .seconds = {1, 2}})});
+  const auto text = graph_text({test::chain_graph({.bytes = {4, 8}, .seconds = {1, 2}})});
   EXPECT_FALSE(contains(text, "\"device\": ["));
   EXPECT_FALSE(contains(text, "\"devices\""));
   EXPECT_FALSE(contains(text, "further_transient_bytes"));

@@ -20,7 +20,7 @@ namespace gradrecomp::plan {
 namespace {
 
 namespace fs = std::filesystem;
-using testing::expect_invalid;
+using test::expect_invalid;
 
 std::string content(const fs::path& path) {
   std::ifstream file(path, std::ios::binary);
@@ -65,7 +65,7 @@ class FullDisk {
 };
 
 TEST(FileReplacement, LeavesTheOldFileWholeWhereTheDiskIsFull) {
-  const testing::TemporaryFolder folder;
+  const test::TemporaryFolder folder;
   replace_file("the test", folder / "file", "old");
   {
     const FullDisk disk(5);
@@ -77,7 +77,7 @@ TEST(FileReplacement, LeavesTheOldFileWholeWhereTheDiskIsFull) {
 }
 
 TEST(FileReplacement, KeepsThePermissions) {
-  const testing::TemporaryFolder folder;
+  const test::TemporaryFolder folder;
   replace_file("the test", folder / "file", "old");
   const mode_t usual = mode_of(folder / "file");
   std::ofstream(folder / "other") << "made by the library";
@@ -91,7 +91,7 @@ TEST(FileReplacement, KeepsThePermissions) {
 }
 
 TEST(FileReplacement, FollowsLinksAndLeavesThem) {
-  const testing::TemporaryFolder folder;
+  const test::TemporaryFolder folder;
   fs::create_directory(folder / "far");
   fs::create_symlink("far/file", folder / "link");
   fs::create_symlink("link", folder / "link to it");
@@ -105,7 +105,7 @@ TEST(FileReplacement, FollowsLinksAndLeavesThem) {
 }
 
 TEST(FileReplacement, WritesToAPipeAndADevice) {
-  const testing::TemporaryFolder folder;
+  const test::TemporaryFolder folder;
   replace_file("the test", "/dev/null", "gone");
   EXPECT_TRUE(fs::is_character_file("/dev/null"));
   expect_not_taken("/dev/full", "text", "No space left on device");
@@ -120,7 +120,7 @@ TEST(FileReplacement, WritesToAPipeAndADevice) {
 }
 
 TEST(FileReplacement, WritesToADescriptorWhereItIs) {
-  const testing::TemporaryFolder folder;
+  const test::TemporaryFolder folder;
   const int file = ::open((folder / "log").c_str(), O_WRONLY | O_CREAT, 0600);
   ASSERT_EQ(::write(file, "before ", 7), 7);
   replace_file("the test", "/dev/fd/" + std::to_string(file), "between");
@@ -132,7 +132,7 @@ TEST(FileReplacement, WritesToADescriptorWhereItIs) {
 }
 
 TEST(FileReplacement, IsRefusedBeforeAnythingIsOpened) {
-  const testing::TemporaryFolder folder;
+  const test::TemporaryFolder folder;
   check_replaceable("the test", folder / "file");
   EXPECT_EQ(folder.num_files(), 0);
   for (const auto* path : {"none/file", "", "none/"}) {
@@ -142,7 +142,7 @@ TEST(FileReplacement, IsRefusedBeforeAnythingIsOpened) {
 }
 
 TEST(FileReplacement, KnowsOneFileByItsNames) {
-  const testing::TemporaryFolder folder;
+  const test::TemporaryFolder folder;
   fs::create_symlink("file", folder / "link");
   EXPECT_TRUE(is_same_file(folder / "file", folder / "link"));
   EXPECT_TRUE(is_same_file(folder / "file", folder / "./file"));

@@ -17,10 +17,10 @@
 namespace gradrecomp::plan {
 namespace {
 
-using testing::expect_invalid;
+using test::expect_invalid;
 
 SavedGraph small_graph() {
-  SavedGraph saved{testing::chain_graph({.bytes = {4, 8}, .seconds = {1, 2}}),
+  SavedGraph saved{test::chain_graph({.bytes = {4, 8}, .seconds = {1, 2}}),
                    {"a chain", "float32", "cpu"}};
   saved.graph.signature = 0xf;
   saved.graph.step_seconds = 1.0 / 3;
@@ -50,14 +50,14 @@ void expect_refused(const std::string& part, const std::string& by, const std::s
 TEST(GraphFile, GivesBackEveryBit) {
   expect_same(parse_graph(graph_text(small_graph())), small_graph());
   for (std::uint64_t seed = 0; seed < 50; ++seed) {
-    const SavedGraph saved{testing::RandomGraph({.num_ops = 20}, seed).draw()};
+    const SavedGraph saved{test::RandomGraph({.num_ops = 20}, seed).draw()};
     expect_same(parse_graph(graph_text(saved)), saved);
   }
 }
 
 TEST(GraphFile, IsPlannedAsTheGraphItself) {
-  const testing::TemporaryFolder folder;
-  const Graph graph = testing::resnet_graph({2, 2}, 1);
+  const test::TemporaryFolder folder;
+  const Graph graph = test::resnet_graph({2, 2}, 1);
   save_graph({graph}, folder / "graph.json");
   const Request request{.max_overhead = 0.05};
   EXPECT_EQ(plan_text({make_plan(load_graph(folder / "graph.json").graph, request)}),
@@ -70,7 +70,7 @@ TEST(GraphFile, HasTheSameTextForTheSameGraph) {
 }
 
 TEST(GraphFile, HoldsOnlyValidGraphs) {
-  const testing::TemporaryFolder folder;
+  const test::TemporaryFolder folder;
   auto saved = small_graph();
   saved.graph.ops[0].flops = std::numeric_limits<double>::quiet_NaN();
   expect_invalid([&] { save_graph(saved, folder / "graph.json"); }, "flops of op 0 (link) is nan");

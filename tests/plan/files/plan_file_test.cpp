@@ -14,7 +14,7 @@
 namespace gradrecomp::plan {
 namespace {
 
-using testing::expect_invalid;
+using test::expect_invalid;
 
 SavedPlan small_plan() {
   return {.plan = {.policy = "max_overhead",
@@ -73,7 +73,7 @@ void expect_refused(const std::string& part, const std::string& by, const std::s
 TEST(PlanFile, GivesBackEveryBit) {
   expect_same(parse_plan(plan_text(small_plan())), small_plan());
   for (std::uint64_t seed = 0; seed < 20; ++seed) {
-    const Graph graph = testing::RandomGraph({}, seed).draw();
+    const Graph graph = test::RandomGraph({}, seed).draw();
     const SavedPlan saved{make_plan(graph, {.max_overhead = 0.1})};
     expect_same(parse_plan(plan_text(saved)), saved);
   }
@@ -93,7 +93,7 @@ TEST(PlanFile, HasTheSameTextForTheSamePlan) {
 }
 
 TEST(PlanFile, IsReplacedAsAWhole) {
-  const testing::TemporaryFolder folder;
+  const test::TemporaryFolder folder;
   save_plan({}, folder / "plan.json");
   save_plan(small_plan(), folder / "plan.json");
   expect_same(load_plan(folder / "plan.json"), small_plan());
@@ -101,7 +101,7 @@ TEST(PlanFile, IsReplacedAsAWhole) {
 }
 
 TEST(PlanFile, ReplacesWhatALinkPointsTo) {
-  const testing::TemporaryFolder folder;
+  const test::TemporaryFolder folder;
   save_plan({}, folder / "plan.json");
   std::filesystem::create_symlink(folder / "plan.json", folder / "link");
   save_plan(small_plan(), folder / "link");
@@ -110,7 +110,7 @@ TEST(PlanFile, ReplacesWhatALinkPointsTo) {
 }
 
 TEST(PlanFile, NamesTheFileThatCannotBeReadOrWritten) {
-  const testing::TemporaryFolder folder;
+  const test::TemporaryFolder folder;
   expect_invalid([&] { load_plan(folder / "none"); }, "none, but must be readable");
   expect_invalid([&] { load_plan(folder / ""); }, "but must be readable");
   expect_invalid([&] { save_plan({}, folder / "none/plan.json"); },
@@ -120,7 +120,7 @@ TEST(PlanFile, NamesTheFileThatCannotBeReadOrWritten) {
 }
 
 TEST(PlanFile, IsNotWrittenWhenItCouldNotBeRead) {
-  const testing::TemporaryFolder folder;
+  const test::TemporaryFolder folder;
   auto saved = small_plan();
   saved.plan.sweeps[0].cached = {3, 0};
   expect_invalid([&] { save_plan(saved, folder / "plan.json"); },

@@ -12,10 +12,10 @@
 namespace gradrecomp::plan {
 namespace {
 
-using testing::expect_invalid;
+using test::expect_invalid;
 
 TEST(TextFile, IsReadToItsLastByte) {
-  const testing::TemporaryFolder folder;
+  const test::TemporaryFolder folder;
   const std::string text(3'000'000, 'x');
   std::ofstream(folder / "text") << text;
   EXPECT_EQ(read_file("the test", folder / "text"), text);
@@ -28,7 +28,7 @@ TEST(TextFile, ThatDoesNotEndIsRefused) {
 }
 
 TEST(TextFile, ThatIsNoneIsRefused) {
-  const testing::TemporaryFolder folder;
+  const test::TemporaryFolder folder;
   expect_invalid([&] { read_file("the test", folder / "none"); }, "none, but must be readable");
   expect_invalid([&] { read_file("the test", folder / ""); }, "but must be readable");
 }

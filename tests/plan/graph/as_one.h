@@ -2,7 +2,7 @@
 
 #include "gradrecomp/plan/graph.h"
 
-namespace gradrecomp::testing {
+namespace gradrecomp::test {
 
 /// The same step as if all of its memory were one.
 inline plan::Graph as_one(plan::Graph graph) {
@@ -13,4 +13,4 @@ inline plan::Graph as_one(plan::Graph graph) {
   return graph;
 }
 
-}  // namespace gradrecomp::testing
+}  // namespace gradrecomp::test

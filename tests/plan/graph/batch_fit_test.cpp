@@ -15,11 +15,11 @@
 namespace gradrecomp::plan {
 namespace {
 
-using testing::expect_invalid;
-using testing::StepBuilder;
-using testing::two_halves;
+using test::expect_invalid;
+using test::StepBuilder;
+using test::two_halves;
 
-Graph resnet(Index batch) { return testing::resnet_graph({2, 2, 2}, batch); }
+Graph resnet(Index batch) { return test::resnet_graph({2, 2, 2}, batch); }
 
 void expect_near_costs(const Op& a, const Op& b) {
   EXPECT_NEAR(a.replay_seconds, b.replay_seconds, 1e-9 * b.replay_seconds + 1e-15);
@@ -138,7 +138,7 @@ TEST(BatchFit, NamesWhatDiffersFirstBetweenTheSteps) {
       "is death 1, but must be the end as at the smaller one");
   expect_invalid(
       [&] {
-        BatchFit(small, 1, testing::resnet_graph({2, 2, 3}, 2), 2);
+        BatchFit(small, 1, test::resnet_graph({2, 2, 3}, 2), 2);
       },
       "num stages at the larger batch is 9, but must be 8");
 }

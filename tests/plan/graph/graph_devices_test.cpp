@@ -21,10 +21,10 @@
 namespace gradrecomp::plan {
 namespace {
 
-using testing::as_one;
-using testing::expect_invalid;
-using testing::random_two_devices;
-using testing::two_halves;
+using test::as_one;
+using test::expect_invalid;
+using test::random_two_devices;
+using test::two_halves;
 
 constexpr std::uint64_t kNumSeeds = 40;
 
@@ -73,7 +73,7 @@ TEST(Devices, TransientBytesAreThoseOfTheDevice) {
 }
 
 TEST(Devices, OneDeviceIsSeenAsItIs) {
-  const Graph graph = testing::RandomGraph({}, 1).draw();
+  const Graph graph = test::RandomGraph({}, 1).draw();
   const Graph seen = on_device(graph, 0);
   EXPECT_EQ(seen.values, graph.values);
   EXPECT_EQ(seen.ops, graph.ops);
@@ -113,7 +113,7 @@ TEST(Devices, ValidateNamesTransientBytesOfNoDevice) {
 }
 
 TEST(Devices, ValidateNamesWhatChangesItsDevice) {
-  testing::StepBuilder step;
+  test::StepBuilder step;
   const Index made = step.run({.reads = {step.external()}, .fresh_bytes = {4}}).front();
   step.save(step.run({.name = "write", .overwrites = {made}}).front());
   Graph graph = step.finish();

@@ -203,21 +203,20 @@ void expect_refused_or_simulated(const std::function<Graph(std::uint64_t)>& draw
 
 TEST(GraphMutation, OfAnyGraphIsRefusedOrSimulated) {
   expect_refused_or_simulated([](std::uint64_t seed) {
-    return testing::RandomGraph({.num_ops = 9, .in_place_chance = 50, .must_keep_chance = 20}, seed)
+    return test::RandomGraph({.num_ops = 9, .in_place_chance = 50, .must_keep_chance = 20}, seed)
         .draw();
   });
 }
 
 TEST(GraphMutation, OfAGraphOfTwoDevicesIsRefusedOrSimulated) {
   expect_refused_or_simulated([](std::uint64_t seed) {
-    return testing::random_two_devices(seed, {.num_ops = 9, .in_place_chance = 50});
+    return test::random_two_devices(seed, {.num_ops = 9, .in_place_chance = 50});
   });
 }
 
 TEST(GraphMutation, OfAChainOfBlocksIsRefusedOrSimulated) {
   expect_refused_or_simulated([](std::uint64_t seed) {
-    return testing::RandomChain({.num_blocks = 3, .in_place_chance = 40, .must_keep_chance = 10},
-                                seed)
+    return test::RandomChain({.num_blocks = 3, .in_place_chance = 40, .must_keep_chance = 10}, seed)
         .draw();
   });
 }

@@ -11,9 +11,9 @@
 namespace gradrecomp::plan {
 namespace {
 
-using testing::expect_invalid;
+using test::expect_invalid;
 
-Graph small_chain() { return testing::chain_graph({.bytes = {4, 8}, .seconds = {1, 2}}); }
+Graph small_chain() { return test::chain_graph({.bytes = {4, 8}, .seconds = {1, 2}}); }
 
 /// validate() of the small chain, changed by `change`, says `part`.
 template <class Change>
@@ -25,8 +25,8 @@ void expect_fault(const Change& change, const std::string& part) {
 
 TEST(Validate, AcceptsAChainAndAModel) {
   EXPECT_NO_THROW(validate(small_chain()));
-  EXPECT_NO_THROW(validate(testing::resnet_graph({1, 1}, 1)));
-  EXPECT_NO_THROW(validate(testing::bert_graph(1, 1, 8)));
+  EXPECT_NO_THROW(validate(test::resnet_graph({1, 1}, 1)));
+  EXPECT_NO_THROW(validate(test::bert_graph(1, 1, 8)));
 }
 
 TEST(Validate, NamesTheValueAtFault) {
@@ -65,7 +65,7 @@ TEST(Validate, NamesTheOpThatCannotJoin) {
 }
 
 TEST(Validate, NamesTheValueThatIsLostToAReplay) {
-  testing::StepBuilder step;
+  test::StepBuilder step;
   const Index x = step.external();
   const Index made = step.run({.name = "make", .reads = {x}, .fresh_bytes = {4}}).front();
   step.save(step.run({.name = "write", .overwrites = {made}}).front());

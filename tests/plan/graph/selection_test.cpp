@@ -13,8 +13,8 @@
 namespace gradrecomp::plan {
 namespace {
 
-using testing::expect_invalid;
-using testing::StepBuilder;
+using test::expect_invalid;
+using test::StepBuilder;
 
 /// The names of the ops whose outputs have this constraint.
 std::set<std::string> producers(const Graph& graph, const Selection& selection,
@@ -28,7 +28,7 @@ std::set<std::string> producers(const Graph& graph, const Selection& selection,
 }
 
 TEST(Selection, DecidesSavedValuesByStageAndOpPattern) {
-  const Graph graph = testing::bert_graph(2, 1, 8);
+  const Graph graph = test::bert_graph(2, 1, 8);
   const auto constraints = select(graph, {.keep_ops = {"*dropout"}, .drop_ops = {"aten::g*u"}});
   int num_kept = 0;
   int num_dropped = 0;
@@ -42,7 +42,7 @@ TEST(Selection, DecidesSavedValuesByStageAndOpPattern) {
 }
 
 TEST(Selection, RejectsAContradictionAndAPatternWithoutAMatch) {
-  const Graph graph = testing::bert_graph(2, 1, 8);
+  const Graph graph = test::bert_graph(2, 1, 8);
   expect_invalid([&] { select(graph, {.keep_stages = {"layer1"}, .drop_ops = {"*addmm"}}); },
                  "is both keep and drop, but must be one of the two");
   expect_invalid([&] { select(graph, {.keep_ops = {"aten::conv*"}}); },
@@ -50,13 +50,13 @@ TEST(Selection, RejectsAContradictionAndAPatternWithoutAMatch) {
 }
 
 TEST(Selection, DecidesByLayerType) {
-  const Graph resnet = testing::resnet_graph({1, 1}, 1);
+  const Graph resnet = test::resnet_graph({1, 1}, 1);
   const Selection selection{.keep_types = {"Conv2d"}, .drop_types = {"relu", "BatchNorm2d"}};
   using Names = std::set<std::string>;
   EXPECT_EQ(producers(resnet, selection, Constraint::keep), Names{"aten::convolution"});
   EXPECT_EQ(producers(resnet, selection, Constraint::drop),
             (Names{"aten::native_batch_norm", "aten::relu_"}));
-  const Graph bert = testing::bert_graph(1, 1, 8);
+  const Graph bert = test::bert_graph(1, 1, 8);
   EXPECT_EQ(producers(bert, {.keep_types = {"attention"}}, Constraint::keep),
             Names{"aten::_scaled_dot_product_flash_attention_for_cpu"});
   EXPECT_EQ(producers(bert, {.keep_types = {"Linear"}}, Constraint::keep), Names{"aten::addmm"});
@@ -78,7 +78,7 @@ TEST(Selection, LayerTypeCoversTheBiasAndScaleButNotAResidual) {
 }
 
 TEST(Selection, RejectsLayerTypesThatAreUnknownOrDoNotRun) {
-  const Graph graph = testing::bert_graph(1, 1, 8);
+  const Graph graph = test::bert_graph(1, 1, 8);
   expect_invalid([&] { select(graph, {.drop_types = {"BatchNorm4d"}}); },
                  "drop_types is \"BatchNorm4d\", but must be one of Attention, AvgPool, BatchNorm");
   expect_invalid([&] { select(graph, {.drop_types = {"MaxPool2d"}}); },

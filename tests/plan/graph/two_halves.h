@@ -6,7 +6,7 @@
 #include "gradrecomp/plan/graph.h"
 #include "support/plan/step_builder.h"
 
-namespace gradrecomp::testing {
+namespace gradrecomp::test {
 
 /// A chain whose links are on one device up to the middle, and on the other from there on.
 inline Graph two_halves(std::int64_t first_bytes, std::int64_t second_bytes) {
@@ -31,4 +31,4 @@ inline Graph two_halves(std::int64_t first_bytes, std::int64_t second_bytes) {
   return graph;
 }
 
-}  // namespace gradrecomp::testing
+}  // namespace gradrecomp::test

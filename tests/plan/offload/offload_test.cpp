@@ -18,9 +18,9 @@
 namespace gradrecomp::plan {
 namespace {
 
-using testing::chain_graph;
-using testing::expect_invalid;
-using testing::RandomGraph;
+using test::chain_graph;
+using test::expect_invalid;
+using test::RandomGraph;
 
 /// Four ops of a second and 10, 20, 40 and 80 bytes, each of which saves its input. Backward takes
 /// eight seconds. Values 1 to 4 are made by ops 0 to 3.
@@ -188,12 +188,12 @@ void expect_gains(const Graph& graph, const std::vector<Gain>& gains) {
 }
 
 TEST(MakePlan, WithAHostLinkReachesLowerPeaksWithinTheBudget) {
-  expect_gains(testing::bert_graph(12, 2, 128), {{0.0, 0.9}, {0.05, 0.7}, {0.2, 0.85}});
-  expect_gains(testing::resnet_graph({3, 4, 6, 3}, 4), {{0.0, 0.9}});
+  expect_gains(test::bert_graph(12, 2, 128), {{0.0, 0.9}, {0.05, 0.7}, {0.2, 0.85}});
+  expect_gains(test::resnet_graph({3, 4, 6, 3}, 4), {{0.0, 0.9}});
 }
 
 TEST(MakePlan, WithAHostLinkMeetsABoundInBytesAtLessCost) {
-  const Graph graph = testing::bert_graph(12, 2, 128);
+  const Graph graph = test::bert_graph(12, 2, 128);
   const std::int64_t bytes = simulate(graph, keep_all(graph)).peak_bytes / 5;
   const Plan base = make_plan(graph, {.max_peak_bytes = bytes, .effort = 0});
   const Plan plan =
@@ -204,7 +204,7 @@ TEST(MakePlan, WithAHostLinkMeetsABoundInBytesAtLessCost) {
 }
 
 TEST(MakePlan, WithAFasterHostLinkIsNoWorse) {
-  const Graph graph = testing::bert_graph(6, 2, 128);
+  const Graph graph = test::bert_graph(6, 2, 128);
   std::int64_t last = make_plan(graph, {.max_overhead = 0.05, .effort = 0}).predicted_peak_bytes;
   for (const double share : {0.01, 0.1, 0.3, 0.6}) {
     const Plan plan =
@@ -215,7 +215,7 @@ TEST(MakePlan, WithAFasterHostLinkIsNoWorse) {
 }
 
 TEST(MakePlan, UnderFlopsOffloadsOnlyWhatStallsNothing) {
-  const Graph graph = testing::bert_graph(6, 2, 128);
+  const Graph graph = test::bert_graph(6, 2, 128);
   const Plan fast = make_plan(graph, {.max_overhead = 0.05,
                                       .cost = CostModel::flops,
                                       .host_link = link_for(graph, 0.5),

@@ -13,11 +13,11 @@
 namespace gradrecomp::plan {
 namespace {
 
-using testing::expect_invalid;
+using test::expect_invalid;
 
 Graph uniform_chain(int num_ops) {
-  return testing::chain_graph({.bytes = std::vector<std::int64_t>(num_ops, 10),
-                               .seconds = std::vector<double>(num_ops, 1)});
+  return test::chain_graph({.bytes = std::vector<std::int64_t>(num_ops, 10),
+                            .seconds = std::vector<double>(num_ops, 1)});
 }
 
 /// Runs a plan on a chain in which value i is made by op i - 1 from value i - 1, all but value 0.
@@ -106,7 +106,7 @@ TEST(Nested, HoldsLogarithmicallyManyBoundaries) {
 }
 
 TEST(Nested, SweepsCacheOnlyWhatTheyMakeAndCanHold) {
-  const Graph graph = testing::resnet_graph({2, 2, 2}, 1);
+  const Graph graph = test::resnet_graph({2, 2, 2}, 1);
   for (const FixedPlan& plan : {nested(graph), revolve_n(graph, 1), revolve_n(graph, 3)}) {
     EXPECT_FALSE(plan.sweeps.empty());
     EXPECT_TRUE(std::ranges::is_sorted(plan.sweeps, {}, &Sweep::target));

@@ -14,17 +14,17 @@
 namespace gradrecomp::plan {
 namespace {
 
-using testing::expect_invalid;
-using testing::StepBuilder;
+using test::expect_invalid;
+using test::StepBuilder;
 
 Graph chain_of_8() {
-  return testing::chain_graph(
+  return test::chain_graph(
       {.bytes = std::vector<std::int64_t>(8, 10), .seconds = std::vector<double>(8, 1)});
 }
 
 TEST(Policies, KeepAllReplaysNothing) {
   for (int seed = 0; seed < 200; ++seed) {
-    const Graph graph = testing::RandomGraph({}, seed).draw();
+    const Graph graph = test::RandomGraph({}, seed).draw();
     EXPECT_EQ(simulate(graph, keep_all(graph)).num_replayed_ops, 0) << seed;
   }
 }
@@ -68,13 +68,13 @@ TEST(Policies, EveryKRejectsEmptyGroups) {
 
 TEST(Policies, PointwiseOnlyReplaysNoFlops) {
   for (int seed = 0; seed < 300; ++seed) {
-    const Graph graph = testing::RandomGraph({.num_ops = 20}, seed).draw();
+    const Graph graph = test::RandomGraph({.num_ops = 20}, seed).draw();
     EXPECT_EQ(simulate(graph, pointwise_only(graph)).replay_flops, 0) << seed;
   }
 }
 
 TEST(Policies, PointwiseOnlyHalvesWhatResNetRetains) {
-  const Graph graph = testing::resnet_graph({2, 2, 2, 2}, 1);
+  const Graph graph = test::resnet_graph({2, 2, 2, 2}, 1);
   const Simulation plain = simulate(graph, keep_all(graph));
   const Simulation result = simulate(graph, pointwise_only(graph));
   EXPECT_EQ(result.replay_flops, 0);
@@ -103,7 +103,7 @@ TEST(Policies, UniformCutsIntoSegmentsOfEqualBytes) {
   EXPECT_EQ(uniform_n(even, 4), every_k(even, 2));
   // Half of the 40 bytes lie in the first value, whatever the number of stages.
   const Graph uneven =
-      testing::chain_graph({.bytes = {20, 5, 5, 5, 5}, .seconds = std::vector<double>(5, 1)});
+      test::chain_graph({.bytes = {20, 5, 5, 5, 5}, .seconds = std::vector<double>(5, 1)});
   EXPECT_EQ(uniform_n(uneven, 2), (KeptSet{0, 1, 0, 0, 0, 0}));
 }
 
@@ -122,13 +122,13 @@ TEST(Policies, ChenGreedyFindsTheThresholdOfLeastPeak) {
 }
 
 TEST(Policies, ChenGreedyIsNotWorseThanSqrtNOnAModel) {
-  const Graph graph = testing::resnet_graph({3, 4, 6, 3}, 1);
+  const Graph graph = test::resnet_graph({3, 4, 6, 3}, 1);
   EXPECT_LT(simulate(graph, chen_greedy(graph)).peak_bytes,
             simulate(graph, sqrt_n(graph)).peak_bytes);
 }
 
 TEST(Policies, SelectiveKeepsStageBoundariesAndWhatFlopsMade) {
-  const Graph graph = testing::resnet_graph({2, 2}, 1);
+  const Graph graph = test::resnet_graph({2, 2}, 1);
   const KeptSet keep = selective(graph);
   const KeptSet boundaries = every_k(graph, 1);
   for (std::size_t v = 0; v < keep.size(); ++v) {
@@ -154,7 +154,7 @@ TEST(Policies, SelectiveKeepsWhatABiasWasAddedTo) {
 
 TEST(Policies, PlanAnyGraph) {
   for (int seed = 0; seed < 200; ++seed) {
-    const Graph graph = testing::RandomGraph({.num_ops = 25}, seed).draw();
+    const Graph graph = test::RandomGraph({.num_ops = 25}, seed).draw();
     for (const char* text :
          {"uniform_3", "chen_greedy", "selective", "whole_block_0.5", "revolve_1", "nested"}) {
       const FixedPlan plan = Policy(text).plan(graph);

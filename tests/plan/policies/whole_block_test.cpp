@@ -14,8 +14,8 @@
 namespace gradrecomp::plan {
 namespace {
 
-using testing::expect_invalid;
-using testing::StepBuilder;
+using test::expect_invalid;
+using test::StepBuilder;
 
 /// A chain of residual blocks of random sizes, and what each of them makes.
 struct ResidualChain {

@@ -16,8 +16,8 @@
 namespace gradrecomp::plan {
 namespace {
 
-using testing::Milp;
-using testing::MilpSolution;
+using test::Milp;
+using test::MilpSolution;
 
 constexpr double kRounding = 1e-5;  // the solver's, as a share of forward
 
@@ -220,7 +220,7 @@ Excess excess_of(const std::vector<Graph>& graphs, int percent) {
 class PlansAgainstCheckmate : public ::testing::Test {
  protected:
   void SetUp() override {
-    if (!testing::has_milp_solver()) {
+    if (!test::has_milp_solver()) {
       GTEST_SKIP() << GRADRECOMP_PYTHON " has no highspy; scripts/setup installs it.";
     }
   }
@@ -230,12 +230,12 @@ class PlansAgainstCheckmate : public ::testing::Test {
 std::vector<Graph> draw(int num_blocks, int most_ops, int num_graphs) {
   std::vector<Graph> graphs;
   for (int seed = 0; seed < num_graphs; ++seed) {
-    const testing::RandomChainOptions options{.num_blocks = num_blocks,
-                                              .least_ops = most_ops / 2,
-                                              .most_ops = most_ops,
-                                              .in_place_chance = 0,
-                                              .second_chance = 0};
-    graphs.push_back(testing::RandomChain(options, seed).draw());
+    const test::RandomChainOptions options{.num_blocks = num_blocks,
+                                           .least_ops = most_ops / 2,
+                                           .most_ops = most_ops,
+                                           .in_place_chance = 0,
+                                           .second_chance = 0};
+    graphs.push_back(test::RandomChain(options, seed).draw());
   }
   return graphs;
 }
@@ -260,7 +260,7 @@ TEST_F(PlansAgainstCheckmate, NestedSchedulesOfSmallChainsAreAsGood) {
   std::vector<Milp> programs;
   std::vector<double> least;
   for (const Graph& graph : draw(3, 2, 12)) {
-    const testing::NestedBruteForce all(graph);
+    const test::NestedBruteForce all(graph);
     for (const auto& [peak_bytes, seconds] : all.front()) {
       programs.push_back(Checkmate(graph, peak_bytes).take());
       least.push_back(3 * seconds / graph.step_seconds);

@@ -18,7 +18,7 @@ void expect_no_plan_below(const Graph& graph, CostModel cost) {
   const ReplayCost replay_cost(graph, cost);
   LowerBound bound(graph, replay_cost);
   for (const double overhead : {0.0, 0.05, 0.2, 0.5}) bound.tighten(overhead, 12);
-  const testing::BruteForce all(graph);
+  const test::BruteForce all(graph);
   for (const Simulation& result : all.results()) {
     ASSERT_GE(result.peak_bytes, bound.peak_bytes(replay_cost.overhead(result)));
   }
@@ -27,7 +27,7 @@ void expect_no_plan_below(const Graph& graph, CostModel cost) {
 TEST(Bound, NoPlanOfASmallGraphLiesBelow) {
   for (int seed = 0; seed < 150 && !::testing::Test::HasFailure(); ++seed) {
     SCOPED_TRACE(seed);
-    const Graph graph = testing::RandomGraph({.num_ops = 7}, seed).draw();
+    const Graph graph = test::RandomGraph({.num_ops = 7}, seed).draw();
     expect_no_plan_below(graph, CostModel::seconds);
     expect_no_plan_below(graph, CostModel::flops);
   }
@@ -36,22 +36,22 @@ TEST(Bound, NoPlanOfASmallGraphLiesBelow) {
 TEST(Bound, NoPlanOfAGraphOfSeveralPassesLiesBelow) {
   for (int seed = 0; seed < 100 && !::testing::Test::HasFailure(); ++seed) {
     SCOPED_TRACE(seed);
-    const testing::RandomGraphOptions options{.num_ops = 7, .pass_end_chance = 20};
-    expect_no_plan_below(testing::RandomGraph(options, seed).draw(), CostModel::seconds);
+    const test::RandomGraphOptions options{.num_ops = 7, .pass_end_chance = 20};
+    expect_no_plan_below(test::RandomGraph(options, seed).draw(), CostModel::seconds);
   }
 }
 
 TEST(Bound, NoPlanOfAGraphFullOfInPlaceOpsLiesBelow) {
-  const testing::RandomGraphOptions options{
+  const test::RandomGraphOptions options{
       .num_ops = 9, .in_place_chance = 60, .snapshot_chance = 50, .must_keep_chance = 20};
   for (int seed = 0; seed < 100 && !::testing::Test::HasFailure(); ++seed) {
     SCOPED_TRACE(seed);
-    expect_no_plan_below(testing::RandomGraph(options, seed).draw(), CostModel::seconds);
+    expect_no_plan_below(test::RandomGraph(options, seed).draw(), CostModel::seconds);
   }
 }
 
 TEST(Bound, IsNearThePlansOfATransformer) {
-  const Graph graph = testing::bert_graph(12, 2, 64);
+  const Graph graph = test::bert_graph(12, 2, 64);
   for (const double overhead : {0.02, 0.05, 0.1}) {
     const Plan plan = make_plan(graph, {.max_overhead = overhead, .cost = CostModel::flops});
     EXPECT_LE(plan.proven_peak_bytes, plan.predicted_peak_bytes);
@@ -61,7 +61,7 @@ TEST(Bound, IsNearThePlansOfATransformer) {
 }
 
 TEST(Bound, MoreOverheadProvesLess) {
-  const Graph graph = testing::resnet_graph({2, 2, 2, 2}, 1);
+  const Graph graph = test::resnet_graph({2, 2, 2, 2}, 1);
   const ReplayCost replay_cost(graph, CostModel::seconds);
   LowerBound bound(graph, replay_cost);
   bound.tighten(0.05, 20);

@@ -18,8 +18,8 @@
 namespace gradrecomp::plan {
 namespace {
 
-using testing::Milp;
-using testing::MilpSolution;
+using test::Milp;
+using test::MilpSolution;
 
 constexpr double kRounding = 1e-5;  // the solver's, as a share of the step
 
@@ -239,29 +239,29 @@ Gaps compare(const std::vector<Graph>& graphs, const Question& question) {
 class PlansAgainstMilp : public ::testing::Test {
  protected:
   void SetUp() override {
-    if (!testing::has_milp_solver()) {
+    if (!test::has_milp_solver()) {
       GTEST_SKIP() << GRADRECOMP_PYTHON " has no highspy; scripts/setup installs it.";
     }
   }
 };
 
 TEST_F(PlansAgainstMilp, OfATransformerAreOptimal) {
-  const Gaps gaps = compare({testing::bert_graph(3, 1, 64)}, {});
+  const Gaps gaps = compare({test::bert_graph(3, 1, 64)}, {});
   gaps.print("BERT, 3 layers");
   EXPECT_EQ(gaps.num_optimal, gaps.num_plans);
 }
 
 TEST_F(PlansAgainstMilp, OfAResNetAreNearTheOptimum) {
-  const Gaps gaps = compare({testing::resnet_graph({1, 1, 1, 1}, 1)}, {});
+  const Gaps gaps = compare({test::resnet_graph({1, 1, 1, 1}, 1)}, {});
   gaps.print("ResNet, 4 blocks");
   EXPECT_LE(gaps.mean_plan(), 0.12);
 }
 
 TEST_F(PlansAgainstMilp, OfNetworksWithSkipsAreNearTheOptimum) {
-  const Gaps unet = compare({testing::unet_graph(2, 1)}, {});
+  const Gaps unet = compare({test::unet_graph(2, 1)}, {});
   unet.print("U-Net, 2 levels");
   EXPECT_LE(unet.mean_plan(), 0.08);
-  const Gaps densenet = compare({testing::densenet_graph({3, 3}, 1)}, {});
+  const Gaps densenet = compare({test::densenet_graph({3, 3}, 1)}, {});
   densenet.print("DenseNet, 6 layers");
   EXPECT_LE(densenet.mean_plan(), 0.12);
 }
@@ -271,8 +271,8 @@ TEST_F(PlansAgainstMilp, OfRandomGraphsAreNearTheOptimum) {
     std::vector<Graph> graphs;
     std::vector<Graph> chains;
     for (int seed = 0; seed < 10; ++seed) {
-      graphs.push_back(testing::RandomGraph({.num_ops = 12}, seed).draw());
-      chains.push_back(testing::RandomChain({}, seed).draw());
+      graphs.push_back(test::RandomGraph({.num_ops = 12}, seed).draw());
+      chains.push_back(test::RandomChain({}, seed).draw());
     }
     const Gaps of_graphs = compare(graphs, {cost, {0.02, 0.06, 0.15}});
     of_graphs.print("random graphs");

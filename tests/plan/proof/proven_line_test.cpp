@@ -15,7 +15,7 @@
 namespace gradrecomp::plan {
 namespace {
 
-using testing::RandomGraph;
+using test::RandomGraph;
 
 /// A few figures of a plan, as a Prover reads them.
 Plan plan_of(const Simulation& result, const ReplayCost& replay_cost) {
@@ -33,7 +33,7 @@ void expect_no_plan_below(const Graph& graph, CostModel cost) {
   LowerBound bound(graph, replay_cost);
   for (const double overhead : {0.0, 0.05, 0.2, 0.5}) bound.tighten(overhead, 12);
   Prover prover(graph, replay_cost, bound);
-  const testing::BruteForce all(graph);
+  const test::BruteForce all(graph);
   for (const Simulation& result : all.results()) {
     Plan plan = plan_of(result, replay_cost);
     prover.prove(plan);
@@ -61,11 +61,11 @@ TEST(ProvenLine, NoPlanOfASmallGraphLiesBelow) {
 }
 
 TEST(ProvenLine, NoPlanOfAGraphFullOfInPlaceOpsAndPassesLiesBelow) {
-  const testing::RandomGraphOptions options{.num_ops = 8,
-                                            .in_place_chance = 60,
-                                            .snapshot_chance = 50,
-                                            .must_keep_chance = 20,
-                                            .pass_end_chance = 20};
+  const test::RandomGraphOptions options{.num_ops = 8,
+                                         .in_place_chance = 60,
+                                         .snapshot_chance = 50,
+                                         .must_keep_chance = 20,
+                                         .pass_end_chance = 20};
   for (int seed = 0; seed < 100 && !::testing::Test::HasFailure(); ++seed) {
     SCOPED_TRACE(seed);
     expect_no_plan_below(RandomGraph(options, seed).draw(), CostModel::seconds);
@@ -73,8 +73,7 @@ TEST(ProvenLine, NoPlanOfAGraphFullOfInPlaceOpsAndPassesLiesBelow) {
 }
 
 TEST(ProvenLine, SaysWhatTheSearchFound) {
-  for (const Graph& graph :
-       {testing::resnet_graph({3, 8, 36, 3}, 4), testing::bert_graph(12, 2, 64)}) {
+  for (const Graph& graph : {test::resnet_graph({3, 8, 36, 3}, 4), test::bert_graph(12, 2, 64)}) {
     for (const CostModel cost : {CostModel::seconds, CostModel::flops}) {
       const ReplayCost replay_cost(graph, cost);
       LowerBound bound(graph, replay_cost);
@@ -88,7 +87,7 @@ TEST(ProvenLine, SaysWhatTheSearchFound) {
 }
 
 TEST(ProvenLine, MoreOverheadProvesLess) {
-  const Graph graph = testing::bert_graph(12, 2, 64);
+  const Graph graph = test::bert_graph(12, 2, 64);
   const ReplayCost replay_cost(graph, CostModel::seconds);
   LowerBound bound(graph, replay_cost);
   bound.tighten(0.05, 20);
@@ -113,7 +112,7 @@ TEST(ProvenLine, RefusesWhatIsNoProof) {
   const ReplayCost replay_cost(graph, CostModel::seconds);
   const auto end = static_cast<Index>(graph.events.size());
   const auto expect_refused = [&](const Proof& proof, const std::string& part) {
-    testing::expect_invalid([&] { ProvenLine(graph, replay_cost, proof, "peak_proof"); }, part);
+    test::expect_invalid([&] { ProvenLine(graph, replay_cost, proof, "peak_proof"); }, part);
   };
   expect_refused({.moments = {{end, 1}}}, "Plan: peak_proof.moments is " + std::to_string(end));
   expect_refused({.moments = {{2, 1}, {2, 1}}}, "must be ascending events of the graph");

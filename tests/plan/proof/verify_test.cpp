@@ -15,7 +15,7 @@
 namespace gradrecomp::plan {
 namespace {
 
-using testing::RandomGraph;
+using test::RandomGraph;
 
 std::vector<std::string> failing_claims(const Graph& graph, const Plan& plan) {
   std::vector<std::string> names;
@@ -28,8 +28,7 @@ std::vector<std::string> failing_claims(const Graph& graph, const Plan& plan) {
 using Names = std::vector<std::string>;
 
 TEST(Verify, PlansOfModelsHold) {
-  for (const Graph& graph :
-       {testing::resnet_graph({3, 4, 6, 3}, 2), testing::bert_graph(6, 2, 64)}) {
+  for (const Graph& graph : {test::resnet_graph({3, 4, 6, 3}, 2), test::bert_graph(6, 2, 64)}) {
     for (const CostModel cost : {CostModel::seconds, CostModel::flops}) {
       const Plan plan = make_plan(graph, {.max_overhead = 0.05, .cost = cost});
       EXPECT_GT(plan.proven_peak_bytes, 0);
@@ -51,7 +50,7 @@ TEST(Verify, PlansOfRandomGraphsHoldAlsoFromTheirFiles) {
 }
 
 TEST(Verify, EveryPlanOfAFrontHolds) {
-  const Graph graph = testing::resnet_graph({2, 2, 2, 2}, 1);
+  const Graph graph = test::resnet_graph({2, 2, 2, 2}, 1);
   const auto front = make_front(graph, {});
   EXPECT_GT(front.size(), 3U);
   for (const Plan& plan : front) EXPECT_EQ(failing_claims(graph, plan), Names{});
@@ -70,7 +69,7 @@ TEST(Verify, PlansForSeveralDevicesHold) {
 }
 
 TEST(Verify, PlansThatOffloadHoldAndProveNothing) {
-  const Graph graph = testing::resnet_graph({2, 2, 2, 2}, 4);
+  const Graph graph = test::resnet_graph({2, 2, 2, 2}, 4);
   const Plan plan = make_plan(graph, {.max_overhead = 0.02, .host_link = HostLink{10e9, 10e9}});
   ASSERT_FALSE(plan.offloads.empty());
   EXPECT_EQ(failing_claims(graph, plan), Names{});
@@ -78,7 +77,7 @@ TEST(Verify, PlansThatOffloadHoldAndProveNothing) {
 }
 
 TEST(Verify, FindsEachFigureThatIsNotSo) {
-  const Graph graph = testing::resnet_graph({2, 2, 2, 2}, 1);
+  const Graph graph = test::resnet_graph({2, 2, 2, 2}, 1);
   const Plan good = make_plan(graph, {.max_overhead = 0.05});
   const auto expect_found = [&](const std::string& name, auto change) {
     Plan plan = good;
@@ -97,14 +96,14 @@ TEST(Verify, FindsEachFigureThatIsNotSo) {
 }
 
 TEST(Verify, ALowerPeakThanTheKeptSetsIsFound) {
-  const Graph graph = testing::resnet_graph({2, 2, 2, 2}, 1);
+  const Graph graph = test::resnet_graph({2, 2, 2, 2}, 1);
   Plan plan = make_plan(graph, {.max_overhead = 0.05});
   --plan.predicted_peak_bytes;
   EXPECT_EQ(failing_claims(graph, plan), Names{"predicted_peak_bytes"});
 }
 
 TEST(Verify, ABoundWithoutItsProofDoesNotHold) {
-  const Graph graph = testing::resnet_graph({2, 2, 2, 2}, 1);
+  const Graph graph = test::resnet_graph({2, 2, 2, 2}, 1);
   Plan plan = make_plan(graph, {.max_overhead = 0.05});
   ASSERT_GT(plan.proven_overhead, 0);
   plan.peak_proof = {};
@@ -113,7 +112,7 @@ TEST(Verify, ABoundWithoutItsProofDoesNotHold) {
 }
 
 TEST(Verify, NoChangeOfAProofProvesMoreThanAnyPlanReaches) {
-  const Graph graph = testing::bert_graph(6, 2, 64);
+  const Graph graph = test::bert_graph(6, 2, 64);
   const Plan good = make_plan(graph, {.max_overhead = 0.05});
   for (std::size_t m = 0; m < good.peak_proof.moments.size(); m += 7) {
     Plan plan = good;
@@ -125,13 +124,13 @@ TEST(Verify, NoChangeOfAProofProvesMoreThanAnyPlanReaches) {
 }
 
 TEST(Verify, RefusesAPlanOfAnotherGraph) {
-  const Graph graph = testing::resnet_graph({2, 2, 2, 2}, 1);
+  const Graph graph = test::resnet_graph({2, 2, 2, 2}, 1);
   Plan plan = make_plan(graph, {.max_overhead = 0.05});
   ++plan.signature;
-  testing::expect_invalid([&] { verify(graph, plan); }, "verify: plan.signature is 0x");
+  test::expect_invalid([&] { verify(graph, plan); }, "verify: plan.signature is 0x");
   --plan.signature;
   plan.keep.pop_back();
-  testing::expect_invalid([&] { verify(graph, plan); }, "but must be");
+  test::expect_invalid([&] { verify(graph, plan); }, "but must be");
 }
 
 }  // namespace

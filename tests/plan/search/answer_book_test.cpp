@@ -29,16 +29,13 @@ const std::vector<double> kOverheads{0, 0.01, 0.03, 0.05, 0.07, 0.1, 0.17, 0.25,
 
 /// Steps without clean cuts, and chains.
 std::vector<Graph> graphs() {
-  std::vector<Graph> all{testing::dag_graph(40, 8, 3),
-                         testing::tree_graph(4, 1),
-                         testing::grid_graph(5, 6, 1),
-                         testing::skip_graph(8, 2),
-                         testing::lstm_graph(8),
-                         testing::long_chain_graph(40, 1),
-                         testing::random_chain_of_ops(12, 5)};
+  std::vector<Graph> all{
+      test::dag_graph(40, 8, 3),       test::tree_graph(4, 1), test::grid_graph(5, 6, 1),
+      test::skip_graph(8, 2),          test::lstm_graph(8),    test::long_chain_graph(40, 1),
+      test::random_chain_of_ops(12, 5)};
   for (int seed = 0; seed < 6; ++seed) {
-    all.push_back(testing::RandomGraph({.num_ops = 20 + 5 * seed}, seed).draw());
-    all.push_back(testing::RandomChain({.num_blocks = 4 + seed}, seed).draw());
+    all.push_back(test::RandomGraph({.num_ops = 20 + 5 * seed}, seed).draw());
+    all.push_back(test::RandomChain({.num_blocks = 4 + seed}, seed).draw());
   }
   return all;
 }
@@ -138,7 +135,7 @@ TEST(AnswerBook, KnowsEveryFixedPolicy) {
 }
 
 TEST(AnswerBook, DoesNotDependOnWhatWasAskedBefore) {
-  const Graph graph = testing::dag_graph(60, 10, 4);
+  const Graph graph = test::dag_graph(60, 10, 4);
   for (const double max_overhead : {0.03, 0.12, 0.3}) {
     Asked fresh(graph, CostModel::seconds);
     Asked finished(graph, CostModel::seconds);
@@ -165,20 +162,20 @@ void expect_near_bound(const Graph& graph, double max_overhead, double worst) {
 
 // Without the search these are 3.0, 3.3, 2.9 and 3.3 points away.
 TEST(AnswerBook, IsNearTheBoundOfGraphsWithoutCuts) {
-  expect_near_bound(testing::dag_graph(100, 15, 1), 0.05, 2);
-  expect_near_bound(testing::skip_graph(16, 1), 0.05, 2);
+  expect_near_bound(test::dag_graph(100, 15, 1), 0.05, 2);
+  expect_near_bound(test::skip_graph(16, 1), 0.05, 2);
 }
 
 // Two values cross between cells, and each value is a small part of the whole: with blocks that
 // keep both or none, 8.3 points.
 TEST(AnswerBook, IsNearTheBoundOfARecurrentLayerWrittenOut) {
-  expect_near_bound(testing::lstm_graph(200), 0.1, 2);
+  expect_near_bound(test::lstm_graph(200), 0.1, 2);
 }
 
 // Four gates are asked for one by one. If each ran their product again, segments would cost more
 // than the budget, and the peak would be 23% of plain.
 TEST(AnswerBook, KnowsSegmentsThatRunAProductOfSeveralGatesOnce) {
-  const Graph graph = testing::gated_cells_graph(50);
+  const Graph graph = test::gated_cells_graph(50);
   const Plan plan = make_plan(graph, {.max_overhead = 0.3, .effort = 0.02});
   EXPECT_LE(static_cast<double>(plan.predicted_peak_bytes),
             0.19 * static_cast<double>(plan.predicted_plain_peak_bytes));
@@ -186,7 +183,7 @@ TEST(AnswerBook, KnowsSegmentsThatRunAProductOfSeveralGatesOnce) {
 
 // A search aims at one overhead. With none between 5 and 7.5% the plans are 4.2 points above.
 TEST(AnswerBook, IsNearTheBoundBetweenRoundBudgets) {
-  const Graph graph = testing::dag_graph(200, 20, 1);
+  const Graph graph = test::dag_graph(200, 20, 1);
   expect_near_bound(graph, 0.065, 1);
   expect_near_bound(graph, 0.072, 1);
 }
@@ -213,7 +210,7 @@ TEST(AnswerBook, MeetsTwoFifthsOfTheMemoryOfARecordedUNet) {
 
 // Long blocks have incomplete menus: with as many blocks as a short chain has, 6.4 points.
 TEST(AnswerBook, IsNearTheBoundOfALongChain) {
-  const Graph graph = testing::long_chain_graph(2000, 1);
+  const Graph graph = test::long_chain_graph(2000, 1);
   const Plan plan = make_plan(graph, {.max_overhead = 0.05, .effort = 0});
   EXPECT_LE(plan.predicted_peak_bytes - plan.proven_peak_bytes,
             plan.predicted_plain_peak_bytes / 100);

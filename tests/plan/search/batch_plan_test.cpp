@@ -15,16 +15,16 @@
 namespace gradrecomp::plan {
 namespace {
 
-using testing::expect_invalid;
+using test::expect_invalid;
 
 /// A chain whose bytes are in proportion to the batch; each step also takes `fixed_seconds`.
 Graph chain(Index batch, double fixed_seconds) {
-  testing::ChainOptions options;
+  test::ChainOptions options;
   for (int i = 0; i < 6; ++i) {
     options.bytes.push_back(8 * batch);
     options.seconds.push_back(batch);
   }
-  Graph graph = testing::chain_graph(options);
+  Graph graph = test::chain_graph(options);
   graph.step_seconds += fixed_seconds;
   return graph;
 }

@@ -20,8 +20,8 @@
 namespace gradrecomp::plan {
 namespace {
 
-using testing::random_two_devices;
-using testing::two_halves;
+using test::random_two_devices;
+using test::two_halves;
 
 constexpr std::uint64_t kNumSeeds = 40;
 
@@ -245,7 +245,7 @@ TEST(Devices, PeakBudgetThatBothMissDropsOnBoth) {
 }
 
 TEST(Devices, WhatIsNextToNothingElsewhereDoesNotChangeThePlan) {
-  Graph graph = testing::RandomGraph({.num_ops = 30}, 3).draw();
+  Graph graph = test::RandomGraph({.num_ops = 30}, 3).draw();
   for (Value& v : graph.values) v.bytes *= 1000;
   const Plan alone = make_plan(graph, {.max_overhead = 0.3});
   graph.devices = {"cuda:0", "cpu"};
@@ -259,7 +259,7 @@ TEST(Devices, WhatIsNextToNothingElsewhereDoesNotChangeThePlan) {
 /// Attention on a card, whose seeds are on the host, with dearer ops between. The peak is in the
 /// large ones behind, so that the last attention, which is cheap, is replayed while all seeds live.
 Graph with_seeds_on_the_host(int num_ops) {
-  testing::StepBuilder step;
+  test::StepBuilder step;
   Index x = step.external();
   std::vector<Index> seeds;
   for (int i = 0; i < num_ops; ++i) {

@@ -20,8 +20,8 @@ namespace {
 
 constexpr double kLittle = 0.02;  // effort where the search is not what is tested
 
-using testing::BruteForce;
-using testing::expect_invalid;
+using test::BruteForce;
+using test::expect_invalid;
 
 double share(std::int64_t part, std::int64_t whole) {
   return static_cast<double>(part) / static_cast<double>(whole);
@@ -67,7 +67,7 @@ void expect_gap(const std::vector<double>& found, double mean_bound, double wors
 TEST(MakePlan, IsNearTheOptimumOfSmallChains) {
   std::vector<double> found;
   for (int seed = 0; seed < 10; ++seed) {
-    const auto more = gaps(testing::random_chain_of_ops(10, seed));
+    const auto more = gaps(test::random_chain_of_ops(10, seed));
     found.insert(found.end(), more.begin(), more.end());
   }
   expect_gap(found, 0.002, 0.05);
@@ -76,7 +76,7 @@ TEST(MakePlan, IsNearTheOptimumOfSmallChains) {
 TEST(MakePlan, IsNearTheOptimumOfSmallRandomGraphs) {
   std::vector<double> found;
   for (int seed = 0; seed < 15; ++seed) {
-    const Graph graph = testing::RandomGraph({.num_ops = 7}, seed).draw();
+    const Graph graph = test::RandomGraph({.num_ops = 7}, seed).draw();
     const auto more = gaps(graph);
     found.insert(found.end(), more.begin(), more.end());
   }
@@ -88,7 +88,7 @@ TEST(MakePlan, MeetsAPeakAtNearTheLeastOverhead) {
   double sum = 0;
   int num_plans = 0;
   for (int seed = 0; seed < 10; ++seed) {
-    const Graph graph = testing::random_chain_of_ops(10, seed);
+    const Graph graph = test::random_chain_of_ops(10, seed);
     const BruteForce all(graph);
     const std::int64_t plain = simulate(graph, keep_all(graph)).peak_bytes;
     for (const double part : {0.9, 0.75, 0.6}) {
@@ -111,7 +111,7 @@ TEST(MakePlan, MeetsAPeakAtNearTheLeastOverhead) {
 }
 
 TEST(MakePlan, LargerBudgetNeverGivesAHigherPeak) {
-  const Graph graph = testing::resnet_graph({2, 2, 2, 2}, 1);
+  const Graph graph = test::resnet_graph({2, 2, 2, 2}, 1);
   for (const CostModel cost : {CostModel::seconds, CostModel::flops}) {
     auto last = std::numeric_limits<std::int64_t>::max();
     for (int i = 0; i <= 8; ++i) {
@@ -125,16 +125,16 @@ TEST(MakePlan, LargerBudgetNeverGivesAHigherPeak) {
 
 // Here a plan that only budgets above 0.5 look for once led the search of lower ones astray.
 TEST(MakePlan, LargerBudgetNeverGivesAHigherPeakAcrossGrades) {
-  const testing::RandomChainOptions options{
+  const test::RandomChainOptions options{
       .num_blocks = 13, .must_keep_chance = 12, .boundary_chance = 36};
-  const Graph graph = testing::RandomChain(options, 1328).draw();
+  const Graph graph = test::RandomChain(options, 1328).draw();
   const Plan lower = make_plan(graph, {.max_overhead = 0.5});
   EXPECT_LE(make_plan(graph, {.max_overhead = 0.51}).predicted_peak_bytes,
             lower.predicted_peak_bytes);
 }
 
 TEST(MakePlan, ZeroBudgetReplaysNothingThatCosts) {
-  const Graph graph = testing::resnet_graph({2, 2, 2, 2}, 1);
+  const Graph graph = test::resnet_graph({2, 2, 2, 2}, 1);
   EXPECT_EQ(make_plan(graph, {.max_overhead = 0}).predicted_overhead_seconds, 0);
   const Plan free = make_plan(graph, {.max_overhead = 0, .cost = CostModel::flops});
   EXPECT_EQ(free.predicted_overhead_flops, 0);
@@ -142,7 +142,7 @@ TEST(MakePlan, ZeroBudgetReplaysNothingThatCosts) {
 }
 
 TEST(MakePlan, PlentifulBytesReplayNothing) {
-  const Graph graph = testing::bert_graph(3, 1, 64);
+  const Graph graph = test::bert_graph(3, 1, 64);
   const Plan plan = make_plan(graph, {.max_peak_bytes = std::int64_t{1} << 50});
   EXPECT_EQ(plan.predicted_overhead_seconds, 0);
   EXPECT_EQ(plan.num_replayed_ops, 0);
@@ -150,7 +150,7 @@ TEST(MakePlan, PlentifulBytesReplayNothing) {
 }
 
 TEST(MakePlan, UnreachableBytesGiveTheLeastPeakFound) {
-  const Graph graph = testing::random_chain_of_ops(8, 3);
+  const Graph graph = test::random_chain_of_ops(8, 3);
   const Plan plan = make_plan(graph, {.max_peak_bytes = 1});
   EXPECT_FALSE(plan.feasible);
   EXPECT_LE(plan.predicted_peak_bytes,
@@ -159,7 +159,7 @@ TEST(MakePlan, UnreachableBytesGiveTheLeastPeakFound) {
 }
 
 TEST(MakePlan, IsNeverWorseThanAFixedPolicyWithinTheBudget) {
-  const Graph graph = testing::bert_graph(6, 1, 64);
+  const Graph graph = test::bert_graph(6, 1, 64);
   for (const char* policy : {"keep_all", "drop_all", "every_1", "every_2", "pointwise_only"}) {
     const Plan fixed = make_plan(graph, {.policy = policy});
     const Plan plan =
@@ -170,7 +170,7 @@ TEST(MakePlan, IsNeverWorseThanAFixedPolicyWithinTheBudget) {
 }
 
 TEST(MakeFront, FallsStrictlyAndHoldsEveryAnswer) {
-  const Graph graph = testing::resnet_graph({2, 2, 2, 2}, 1);
+  const Graph graph = test::resnet_graph({2, 2, 2, 2}, 1);
   const std::vector<Plan> front = make_front(graph, {.cost = CostModel::flops, .effort = kLittle});
   ASSERT_GE(front.size(), 10U);
   for (std::size_t i = 1; i < front.size(); ++i) {
@@ -189,12 +189,12 @@ TEST(MakeFront, FallsStrictlyAndHoldsEveryAnswer) {
 }
 
 TEST(MakeFront, WithoutNestingMakesEachValueOnce) {
-  const Graph graph = testing::bert_graph(4, 1, 64);
+  const Graph graph = test::bert_graph(4, 1, 64);
   for (const Plan& plan : make_front(graph, {.nested = false})) EXPECT_TRUE(plan.sweeps.empty());
 }
 
 TEST(MakePlan, ReplaysTwiceWhereOneReplayDoesNotReachTheBound) {
-  const Graph graph = testing::resnet_graph({2, 2, 6, 2}, 1);
+  const Graph graph = test::resnet_graph({2, 2, 6, 2}, 1);
   const std::vector<Plan> once = make_front(graph, {.cost = CostModel::flops, .nested = false});
   const std::int64_t bound = once.back().predicted_peak_bytes * 9 / 10;
   const Plan plan =
@@ -206,20 +206,20 @@ TEST(MakePlan, ReplaysTwiceWhereOneReplayDoesNotReachTheBound) {
 }
 
 TEST(MakePlan, NeedsAThirdOfTheMemoryOfResNet152AtFivePercentOfFlops) {
-  const Graph graph = testing::resnet_graph({3, 8, 36, 3}, 2);
+  const Graph graph = test::resnet_graph({3, 8, 36, 3}, 2);
   const Plan plan = make_plan(graph, {.max_overhead = 0.05, .cost = CostModel::flops});
   EXPECT_LE(share(plan.predicted_peak_bytes, plan.predicted_plain_peak_bytes), 0.30);
   EXPECT_LE(plan.predicted_overhead_flops, 0.05);
 }
 
 TEST(MakePlan, IsDeterministic) {
-  const Graph graph = testing::RandomGraph({.num_ops = 60}, 11).draw();
+  const Graph graph = test::RandomGraph({.num_ops = 60}, 11).draw();
   const Plan first = make_plan(graph, {.max_overhead = 0.1});
   EXPECT_EQ(make_plan(graph, {.max_overhead = 0.1}).keep, first.keep);
 }
 
 TEST(MakePlan, FollowsASelection) {
-  const Graph graph = testing::resnet_graph({2, 2}, 1);
+  const Graph graph = test::resnet_graph({2, 2}, 1);
   const Selection selection{.keep_stages = {"layer1.0"}, .drop_stages = {"layer2.1"}};
   const Plan plan = make_plan(graph, {.max_overhead = 0.2, .selection = selection});
   for (std::size_t v = 0; v < graph.values.size(); ++v) {
@@ -233,7 +233,7 @@ TEST(MakePlan, FollowsASelection) {
 }
 
 TEST(MakePlan, PlansGraphsWithoutCutsOrOps) {
-  const Graph tangled = testing::RandomGraph({.num_ops = 150, .death_chance = 0}, 2).draw();
+  const Graph tangled = test::RandomGraph({.num_ops = 150, .death_chance = 0}, 2).draw();
   EXPECT_TRUE(make_plan(tangled, {.max_overhead = 0.1}).feasible);
   Graph empty;
   empty.events = {{EventKind::seal}};
@@ -244,7 +244,7 @@ TEST(MakePlan, PlansGraphsWithoutCutsOrOps) {
 }
 
 TEST(MakePlan, RejectsBudgetsThatMakeNoSense) {
-  const Graph graph = testing::random_chain_of_ops(3, 0);
+  const Graph graph = test::random_chain_of_ops(3, 0);
   const auto expect = [&](const Request& request, const char* part) {
     expect_invalid([&] { make_plan(graph, request); }, part);
   };

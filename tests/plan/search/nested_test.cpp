@@ -15,11 +15,11 @@
 namespace gradrecomp::plan {
 namespace {
 
-using testing::NestedBruteForce;
+using test::NestedBruteForce;
 
 Graph uniform_chain(int num_ops) {
-  return testing::chain_graph({.bytes = std::vector<std::int64_t>(num_ops, 10),
-                               .seconds = std::vector<double>(num_ops, 1)});
+  return test::chain_graph({.bytes = std::vector<std::int64_t>(num_ops, 10),
+                            .seconds = std::vector<double>(num_ops, 1)});
 }
 
 std::size_t num_made(const Graph& graph) {
@@ -71,7 +71,7 @@ TEST(NestedPlans, AreTheBestOfShortChains) {
   Excess excess;
   for (int length = 3; length <= 4; ++length) {
     for (int seed = 0; seed < 6; ++seed)
-      add_bounds(testing::random_chain_of_ops(length, seed), excess);
+      add_bounds(test::random_chain_of_ops(length, seed), excess);
   }
   excess.print("chains of 3 and 4");
   EXPECT_EQ(excess.num_unreached, 0);
@@ -82,7 +82,7 @@ TEST(NestedPlans, AreNearTheBestOfChains) {
   Excess excess;
   for (int length = 5; length <= 7; ++length) {
     for (int seed = 0; seed < 6; ++seed)
-      add_bounds(testing::random_chain_of_ops(length, seed), excess);
+      add_bounds(test::random_chain_of_ops(length, seed), excess);
   }
   excess.print("chains of 5 to 7");
   EXPECT_LE(excess.num_unreached, excess.num_pairs / 50);
@@ -93,7 +93,7 @@ TEST(NestedPlans, AreNearTheBestOfChainsOfSmallBlocks) {
   Excess excess;
   for (int seed = 0; seed < 20; ++seed) {
     const Graph graph =
-        testing::RandomChain({.num_blocks = 4, .least_ops = 1, .most_ops = 2}, seed).draw();
+        test::RandomChain({.num_blocks = 4, .least_ops = 1, .most_ops = 2}, seed).draw();
     if (num_made(graph) <= 8) add_bounds(graph, excess);
   }
   excess.print("chains of blocks");

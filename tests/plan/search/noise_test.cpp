@@ -44,16 +44,14 @@ void expect_nearly_best(const Graph& graph) {
 }
 
 TEST(Noise, P4OfAFifthCostsAResNetAtMostFivePercent) {
-  expect_nearly_best(testing::resnet_graph({2, 2, 2, 2}, 2));
+  expect_nearly_best(test::resnet_graph({2, 2, 2, 2}, 2));
 }
 
 TEST(Noise, P4OfAFifthCostsATransformerAtMostFivePercent) {
-  expect_nearly_best(testing::bert_graph(6, 2, 128));
+  expect_nearly_best(test::bert_graph(6, 2, 128));
 }
 
-TEST(Noise, P4OfAFifthCostsAUNetAtMostFivePercent) {
-  expect_nearly_best(testing::unet_graph(3, 1));
-}
+TEST(Noise, P4OfAFifthCostsAUNetAtMostFivePercent) { expect_nearly_best(test::unet_graph(3, 1)); }
 
 }  // namespace
 }  // namespace gradrecomp::plan

@@ -34,19 +34,19 @@ class Draw {
   Graph graph() {
     const int num_ops = 5 + below(below(6) == 0 ? 56 : 12);
     if (below(3) == 0) {
-      return testing::RandomChain({.num_blocks = std::max(1, num_ops / 4),
-                                   .must_keep_chance = below(20),
-                                   .boundary_chance = below(101)},
-                                  seed_)
+      return test::RandomChain({.num_blocks = std::max(1, num_ops / 4),
+                                .must_keep_chance = below(20),
+                                .boundary_chance = below(101)},
+                               seed_)
           .draw();
     }
-    return testing::RandomGraph({.num_ops = num_ops,
-                                 .in_place_chance = below(70),
-                                 .snapshot_chance = below(100),
-                                 .must_keep_chance = below(25),
-                                 .save_chance = 20 + below(80),
-                                 .death_chance = below(100)},
-                                seed_)
+    return test::RandomGraph({.num_ops = num_ops,
+                              .in_place_chance = below(70),
+                              .snapshot_chance = below(100),
+                              .must_keep_chance = below(25),
+                              .save_chance = 20 + below(80),
+                              .death_chance = below(100)},
+                             seed_)
         .draw();
   }
 
@@ -104,7 +104,7 @@ void expect_predictions(const Graph& graph, const Plan& plan) {
     EXPECT_NEAR(plan.predicted_overhead_flops, result.replay_flops / graph.step_flops, kRounding);
   }
   if (graph.ops.size() > 15) return;
-  EXPECT_EQ(testing::ReferenceExecutor(graph, plan.keep, plan.sweeps).run(), result);
+  EXPECT_EQ(test::ReferenceExecutor(graph, plan.keep, plan.sweeps).run(), result);
 }
 
 /// It keeps nothing for nothing, and follows the selection.

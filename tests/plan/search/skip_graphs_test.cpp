@@ -41,19 +41,19 @@ void expect_beats_policies(const Graph& graph) {
 }
 
 TEST(SkipGraphs, UNetIsPlannedNearItsBound) {
-  const Graph graph = testing::unet_graph(3, 2);
+  const Graph graph = test::unet_graph(3, 2);
   expect_good_plans(graph, 0.08);
   expect_beats_policies(graph);
 }
 
 TEST(SkipGraphs, DenseNetIsPlannedNearItsBound) {
-  const Graph graph = testing::densenet_graph({6, 12}, 4);
+  const Graph graph = test::densenet_graph({6, 12}, 4);
   expect_good_plans(graph, 0.06);
   expect_beats_policies(graph);
 }
 
 TEST(SkipGraphs, LargerBudgetNeverGivesAHigherPeak) {
-  const Graph graph = testing::unet_graph(2, 1, 64);
+  const Graph graph = test::unet_graph(2, 1, 64);
   std::int64_t last = INT64_MAX;
   for (int i = 0; i < 8; ++i) {
     const Plan plan = make_plan(graph, {.max_overhead = 0.03 * i});

@@ -106,17 +106,17 @@ TEST(IncrementalSimulator, SaysWhatTheSimulatorSaysOfRandomGraphs) {
   int num_accepted = 0;
   for (int seed = 0; seed < 60; ++seed) {
     SCOPED_TRACE(seed);
-    const testing::RandomGraphOptions options{.num_ops = 10 + seed, .pass_end_chance = seed % 3};
-    num_accepted += Walk(testing::RandomGraph(options, seed).draw(), seed).run(40);
+    const test::RandomGraphOptions options{.num_ops = 10 + seed, .pass_end_chance = seed % 3};
+    num_accepted += Walk(test::RandomGraph(options, seed).draw(), seed).run(40);
   }
   EXPECT_GE(num_accepted, 500);
 }
 
 TEST(IncrementalSimulator, SaysWhatTheSimulatorSaysOfGraphsOfAShape) {
-  Walk(testing::lstm_graph(20), 1).run(100);
-  Walk(testing::dag_graph(150, 15, 1), 2).run(100);
-  Walk(testing::skip_graph(15, 1), 3).run(100);
-  Walk(testing::long_chain_graph(200, 1), 4).run(100);
+  Walk(test::lstm_graph(20), 1).run(100);
+  Walk(test::dag_graph(150, 15, 1), 2).run(100);
+  Walk(test::skip_graph(15, 1), 3).run(100);
+  Walk(test::long_chain_graph(200, 1), 4).run(100);
 }
 
 }  // namespace

@@ -17,8 +17,8 @@
 namespace gradrecomp::plan {
 namespace {
 
-using testing::ChainOptions;
-using testing::StepBuilder;
+using test::ChainOptions;
+using test::StepBuilder;
 
 Event event(EventKind kind, Index id) { return {.kind = kind, .id = id}; }
 
@@ -49,7 +49,7 @@ std::vector<Sweep> random_sweeps(const Graph& graph, std::mt19937_64& random) {
 
 /// The simulation equals that of the reference, live bytes after every event included.
 void expect_reference(const Graph& graph, const KeptSet& keep, const std::vector<Sweep>& sweeps) {
-  testing::ReferenceExecutor reference(graph, keep, sweeps);
+  test::ReferenceExecutor reference(graph, keep, sweeps);
   const Simulation expected = reference.run();
   Timeline timeline;
   EXPECT_EQ(Simulator(graph).run(keep, sweeps, timeline), expected);
@@ -57,9 +57,9 @@ void expect_reference(const Graph& graph, const KeptSet& keep, const std::vector
   EXPECT_EQ(timeline.live_bytes, reference.live_after_event);
 }
 
-void fuzz(const testing::RandomGraphOptions& options, int num_graphs) {
+void fuzz(const test::RandomGraphOptions& options, int num_graphs) {
   for (int seed = 0; seed < num_graphs && !::testing::Test::HasFailure(); ++seed) {
-    const Graph graph = testing::RandomGraph(options, seed).draw();
+    const Graph graph = test::RandomGraph(options, seed).draw();
     ASSERT_NO_THROW(validate(graph)) << "seed " << seed;
     std::mt19937_64 random(seed);
     for (int i = 0; i < 4; ++i) {
@@ -91,7 +91,7 @@ TEST(Simulate, EqualsTheReferenceOnGraphsOfSeveralPasses) {
 // the first demand caches the whole run of dropped values up to a kept one.
 TEST(Simulate, ReplaysEveryDroppedLinkOfAChainOnce) {
   const ChainOptions chain{.bytes = {3, 5, 7, 11, 13}, .seconds = {1, 2, 4, 8, 16}};
-  const Graph graph = testing::chain_graph(chain);
+  const Graph graph = test::chain_graph(chain);
   for (unsigned kept = 0; kept < 16; ++kept) {
     KeptSet keep(graph.values.size(), 0);
     double seconds = 0;
@@ -111,7 +111,7 @@ TEST(Simulate, ReplaysEveryDroppedLinkOfAChainOnce) {
 
 // Values 1..4 of the chain are saved and dropped; value 5 is the last and stays with the program.
 TEST(Simulate, ReplaysAgainWhatAListedSweepDoesNotCache) {
-  const Graph graph = testing::chain_graph({.bytes = {1, 1, 1, 1, 1}, .seconds = {1, 2, 4, 8, 16}});
+  const Graph graph = test::chain_graph({.bytes = {1, 1, 1, 1, 1}, .seconds = {1, 2, 4, 8, 16}});
   const std::vector<Sweep> sweeps{{.target = 4, .cached = {2}}};
   const Simulation result = simulate(graph, drop_all(graph), sweeps);
   // 1, 2, 3 and 4 for value 4; 3 from the cached 2; 2 is there; 1 once more.
@@ -144,7 +144,7 @@ TEST(Simulate, RejectsSweepsThatDoNotFitTheGraph) {
   step.run({.overwrites = {made}});
   const Graph graph = step.finish();
   const auto expect_fault = [&](const std::vector<Sweep>& sweeps, const char* part) {
-    testing::expect_invalid([&] { simulate(graph, KeptSet(3, 0), sweeps); }, part);
+    test::expect_invalid([&] { simulate(graph, KeptSet(3, 0), sweeps); }, part);
   };
   expect_fault({{.target = 3}}, "target of a sweep is 3, but must be a value of the graph");
   expect_fault({{.target = 1}}, "target of a sweep is 1, but must be the last version");
@@ -154,7 +154,7 @@ TEST(Simulate, RejectsSweepsThatDoNotFitTheGraph) {
 }
 
 TEST(Simulate, FindsThePeakOfAChainInBackward) {
-  const Graph graph = testing::chain_graph({.bytes = {10, 20, 40}, .seconds = {1, 1, 1}});
+  const Graph graph = test::chain_graph({.bytes = {10, 20, 40}, .seconds = {1, 1, 1}});
   // Plain: 70 saved, then 20 more for the gradient of the last input.
   EXPECT_EQ(simulate(graph, keep_all(graph)).peak_bytes, 90);
   // All dropped but the output: forward holds 20 + 40 at most; backward needs all of it again.
@@ -237,7 +237,7 @@ TEST(Simulate, AnOpDoesNotJoinWhatIsWantedElsewhere) {
 }
 
 TEST(Simulate, OneSimulatorGivesTheSameTwice) {
-  const Graph graph = testing::RandomGraph({.num_ops = 30}, 5).draw();
+  const Graph graph = test::RandomGraph({.num_ops = 30}, 5).draw();
   Simulator simulator(graph);
   const Simulation first = simulator.run(drop_all(graph));
   simulator.run(keep_all(graph));
@@ -245,7 +245,7 @@ TEST(Simulate, OneSimulatorGivesTheSameTwice) {
 }
 
 TEST(Simulate, TimelineHoldsThePeakAndTheReplays) {
-  const Graph graph = testing::RandomGraph({.num_ops = 30}, 6).draw();
+  const Graph graph = test::RandomGraph({.num_ops = 30}, 6).draw();
   Timeline timeline;
   const Simulation result = Simulator(graph).run(drop_all(graph), timeline);
   EXPECT_EQ(std::ranges::max(timeline.peak_bytes), result.peak_bytes);
@@ -254,7 +254,7 @@ TEST(Simulate, TimelineHoldsThePeakAndTheReplays) {
 }
 
 TEST(Simulate, RejectsAKeptSetOfAnotherSize) {
-  const Graph graph = testing::chain_graph({.bytes = {1, 2}, .seconds = {1, 1}});
+  const Graph graph = test::chain_graph({.bytes = {1, 2}, .seconds = {1, 1}});
   try {
     simulate(graph, KeptSet(2, 0));
     FAIL() << "no exception";

@@ -7,7 +7,7 @@
 #include "gradrecomp/plan/policies.h"
 #include "gradrecomp/plan/simulate.h"
 
-namespace gradrecomp::testing {
+namespace gradrecomp::test {
 
 /// Every kept set of a small graph, simulated.
 class BruteForce {
@@ -50,4 +50,4 @@ class BruteForce {
   std::vector<plan::Simulation> results_;
 };
 
-}  // namespace gradrecomp::testing
+}  // namespace gradrecomp::test

@@ -17,7 +17,7 @@
 
 #include "support/temporary_folder.h"
 
-namespace gradrecomp::testing {
+namespace gradrecomp::test {
 
 /// An integer program: variables from 0 to 1 of least total cost under linear constraints.
 class Milp {
@@ -114,4 +114,4 @@ inline std::vector<MilpSolution> solve(const std::vector<Milp>& programs, double
   return solutions;
 }
 
-}  // namespace gradrecomp::testing
+}  // namespace gradrecomp::test

@@ -6,7 +6,7 @@
 
 #include "support/plan/step_builder.h"
 
-namespace gradrecomp::testing {
+namespace gradrecomp::test {
 
 /// The steps of models as the profiler would log them, with formula costs. No Torch.
 namespace model_detail {
@@ -176,4 +176,4 @@ inline Graph bert_graph(int num_layers, std::int64_t batch, std::int64_t length)
   return step.finish();
 }
 
-}  // namespace gradrecomp::testing
+}  // namespace gradrecomp::test

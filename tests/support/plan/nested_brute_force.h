@@ -11,7 +11,7 @@
 #include "gradrecomp/plan/policies.h"
 #include "gradrecomp/plan/simulate.h"
 
-namespace gradrecomp::testing {
+namespace gradrecomp::test {
 
 /// The least replay seconds of a small graph at every peak, over all kept sets and all ways to
 /// leave values behind in the sweeps.
@@ -119,4 +119,4 @@ class NestedBruteForce {
   std::int64_t num_schedules_ = 0;
 };
 
-}  // namespace gradrecomp::testing
+}  // namespace gradrecomp::test

@@ -8,7 +8,7 @@
 
 #include "support/plan/step_builder.h"
 
-namespace gradrecomp::testing {
+namespace gradrecomp::test {
 
 /// A chain of single ops, each with random bytes and seconds.
 inline Graph random_chain_of_ops(int num_ops, std::uint64_t seed) {
@@ -126,4 +126,4 @@ class RandomChain {
   Index input_ = -1;
 };
 
-}  // namespace gradrecomp::testing
+}  // namespace gradrecomp::test

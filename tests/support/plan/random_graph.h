@@ -7,7 +7,7 @@
 
 #include "gradrecomp/plan/graph.h"
 
-namespace gradrecomp::testing {
+namespace gradrecomp::test {
 
 /// What a random graph may contain; each chance is out of 100.
 struct RandomGraphOptions {
@@ -200,4 +200,4 @@ class RandomGraph {
   std::int64_t outside_bytes_ = 0;
 };
 
-}  // namespace gradrecomp::testing
+}  // namespace gradrecomp::test

@@ -11,7 +11,7 @@
 
 #include "gradrecomp/plan/simulate.h"
 
-namespace gradrecomp::testing {
+namespace gradrecomp::test {
 
 /// The executor's rule once more, as slowly and literally as can be: a set of storages with owners,
 /// and what is wanted counted anew after every release.
@@ -255,4 +255,4 @@ class ReferenceExecutor {
   plan::Simulation result_;
 };
 
-}  // namespace gradrecomp::testing
+}  // namespace gradrecomp::test

@@ -9,7 +9,7 @@
 
 #include "support/plan/step_builder.h"
 
-namespace gradrecomp::testing {
+namespace gradrecomp::test {
 
 /// Steps of a shape each, with random bytes and seconds: what no formula of a model gives.
 namespace shape_detail {
@@ -191,4 +191,4 @@ inline Graph long_chain_graph(int num_ops, std::uint64_t seed) {
   return step.finish();
 }
 
-}  // namespace gradrecomp::testing
+}  // namespace gradrecomp::test

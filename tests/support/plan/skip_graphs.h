@@ -5,7 +5,7 @@
 
 #include "support/plan/model_graphs.h"
 
-namespace gradrecomp::testing {
+namespace gradrecomp::test {
 
 /// Steps of networks whose skip connections leave few or no places that a single value crosses.
 namespace model_detail {
@@ -95,4 +95,4 @@ inline Graph densenet_graph(const std::vector<int>& num_layers, std::int64_t bat
   return net.step.finish();
 }
 
-}  // namespace gradrecomp::testing
+}  // namespace gradrecomp::test

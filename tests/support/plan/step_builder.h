@@ -8,7 +8,7 @@
 
 #include "gradrecomp/plan/graph.h"
 
-namespace gradrecomp::testing {
+namespace gradrecomp::test {
 
 using plan::Event;
 using plan::EventKind;
@@ -182,4 +182,4 @@ inline Graph chain_graph(const ChainOptions& options) {
   return step.finish();
 }
 
-}  // namespace gradrecomp::testing
+}  // namespace gradrecomp::test

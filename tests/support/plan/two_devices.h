@@ -7,7 +7,7 @@
 #include "gradrecomp/plan/graph.h"
 #include "support/plan/random_graph.h"
 
-namespace gradrecomp::testing {
+namespace gradrecomp::test {
 
 /// `graph`, a random one of a single device, with its values and other memory on either of two.
 inline plan::Graph on_two_devices(plan::Graph graph, std::uint64_t seed) {
@@ -35,4 +35,4 @@ inline plan::Graph random_two_devices(std::uint64_t seed, const RandomGraphOptio
   return on_two_devices(RandomGraph(options, seed).draw(), seed);
 }
 
-}  // namespace gradrecomp::testing
+}  // namespace gradrecomp::test
