@@ -192,11 +192,11 @@ TEST(ArenaDeathTest, TakesWhatALimitOnAddressesLeaves) {
 #if defined(__SANITIZE_ADDRESS__) || defined(__SANITIZE_THREAD__)
   GTEST_SKIP() << "sanitizers reserve more addresses than the limit leaves";
 #endif
-  EXPECT_EXIT(try_under_limit(8192 * kMiB, 65'536 * kMiB, true), test::ExitedWithCode(0), "");
+  EXPECT_EXIT(try_under_limit(8192 * kMiB, 65'536 * kMiB, true), testing::ExitedWithCode(0), "");
 }
 
 TEST(ArenaDeathTest, IsEmptyWhereNoAddressesAreLeft) {
-  EXPECT_EXIT(try_under_limit(kMiB, 1024 * kMiB, false), test::ExitedWithCode(0), "");
+  EXPECT_EXIT(try_under_limit(kMiB, 1024 * kMiB, false), testing::ExitedWithCode(0), "");
 }
 
 }  // namespace

@@ -117,7 +117,7 @@ class OwnAllocator final : public c10::Allocator {
 
 TEST(HostArenaDeathTest, TakesNothingFromAnAllocatorOfTheProgram) {
   GTEST_FLAG_SET(death_test_style, "threadsafe");
-  EXPECT_EXIT(try_beside_own_allocator(), test::ExitedWithCode(0), "");
+  EXPECT_EXIT(try_beside_own_allocator(), testing::ExitedWithCode(0), "");
 }
 
 }  // namespace
