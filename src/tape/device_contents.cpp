@@ -1,6 +1,7 @@
 #include "tape/device_contents.h"
 
 #include <c10/core/DeviceGuard.h>
+#include <c10/util/ArrayRef.h>
 #include <c10/util/Exception.h>
 
 #include <algorithm>
@@ -146,16 +147,17 @@ void DeviceContents::run_queue() {
 /// Has one call hash what is queued for `stream`.
 void DeviceContents::run_on(const c10::Stream& stream) {
   std::vector<kernels::HashedMemory> memory;
-  const auto first = std::ranges::stable_partition(
-      queue_, [&](const Queued& queued) { return queued.stream != stream; });
-  for (const Queued& queued : first) memory.push_back(queued.memory);
+  const auto first = std::stable_partition(
+      queue_.begin(), queue_.end(), [&](const Queued& queued) { return queued.stream != stream; });
+  const c10::ArrayRef<Queued> due(&*first, static_cast<std::size_t>(queue_.end() - first));
+  for (const Queued& queued : due) memory.push_back(queued.memory);
   const c10::DeviceGuard on_device(stream.device());
   kernels::table(stream.device_type())->hash_memory({memory}, stream.native_handle());
   note_end(stream);
-  for (const Queued& queued : first) {
+  for (const Queued& queued : due) {
     if (queued.comparison) comparisons_.push_back(*queued.comparison);
   }
-  queue_.erase(first.begin(), first.end());
+  queue_.erase(first, queue_.end());
 }
 
 void DeviceContents::note_end(const c10::Stream& stream) {
