@@ -11,15 +11,10 @@
 #include "tape/aten/bytes.h"
 #include "tape/aten/capture.h"
 #include "tape/own_work.h"
+#include "tape/prints/extents.h"
 
 namespace gradrecomp::tape {
 namespace {
-
-std::int64_t size_of(Extent extent) { return extent.end - extent.begin; }
-
-bool covers(Extent outer, Extent inner) {
-  return outer.begin <= inner.begin && inner.end <= outer.end;
-}
 
 Extent clipped(Extent extent, const c10::Storage& storage) {
   return {extent.begin, std::min(extent.end, bytes_in(storage))};

@@ -1,6 +1,6 @@
 #pragma once
 
-#include <cstring>
+#include <cstdint>
 
 #include "gradrecomp/kernels/hash.h"
 #include "gradrecomp/version.h"

@@ -6,7 +6,9 @@
 #include <limits>
 #include <numeric>
 
+#include "kernels/arithmetic/hash.h"
 #include "tape/aten/bytes.h"
+#include "tape/prints/extents.h"
 
 namespace gradrecomp::tape {
 namespace {
@@ -16,13 +18,9 @@ using Word = std::uint64_t;
 constexpr std::int64_t kWordBytes = sizeof(Word);
 constexpr std::int64_t kMostWordsAStretch = 512;  // a page of 4 KiB
 constexpr std::int64_t kFewestWordsAStretch = 16;
-constexpr Word kFactor = 0x9e3779b97f4a7c15u;
 
 // Each step is a bijection, so that no single word can change unseen.
-Word step(Word hash, Word word) {
-  hash = (hash ^ word) * kFactor;
-  return hash ^ (hash >> 29);
-}
+Word step(Word hash, Word word) { return kernels::hash_step(hash, word); }
 
 Word word_at(const char* bytes, std::int64_t position) {
   Word word = 0;
@@ -73,8 +71,6 @@ std::int64_t parts_of(std::int64_t whole, std::int64_t part) { return (whole + p
 
 constexpr std::int64_t kFlatRowBytes = 1024;  // of memory that has no rows of its own
 constexpr std::int64_t kFineBytes = 1024;     // of a small block
-
-std::int64_t size_of(Extent extent) { return extent.end - extent.begin; }
 
 }  // namespace
 
