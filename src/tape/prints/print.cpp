@@ -64,7 +64,7 @@ std::int64_t stride_through(std::int64_t count) {
 std::int64_t irregular(std::int64_t position, std::int64_t count) {
   if (count == 1) return 0;
   const Word mixed = step(0, static_cast<Word>(position) + 1) >> 32;
-  return static_cast<std::int64_t>(mixed % static_cast<Word>(count));
+  return static_cast<std::int64_t>((mixed * static_cast<Word>(count)) >> 32);
 }
 
 std::int64_t parts_of(std::int64_t whole, std::int64_t part) { return (whole + part - 1) / part; }
@@ -222,16 +222,18 @@ std::uint64_t Print::read(const c10::Storage& storage, std::int64_t block) const
 }
 
 /// Rows need not end where words do, nor storages where rows do. Among narrow ones it is not always
-/// the same one that is met, as writes come at regular distances.
+/// the same one that is met, as writes come at regular distances. Samples of narrow rows are many,
+/// and a division for each would take longer than to read it.
 std::uint64_t Print::hash_of_samples(const char* bytes, Extent rows, Extent part_of_row) const {
   const std::int64_t last_word = size_of(extent_) - kWordBytes;
   const std::int64_t sample_bytes = rows_a_sample_ * rows_.pitch;
   const std::int64_t stretch_bytes = stretch_words_ * kWordBytes;
+  std::int64_t sample = rows.begin / sample_bytes;
+  std::int64_t word_in_stretch = sample % stretch_words_ * stride_ % stretch_words_;
   Word hash = 0;
-  for (std::int64_t first = rows.begin; first < rows.end; first += sample_bytes) {
-    const std::int64_t sample = first / sample_bytes;
+  for (std::int64_t first = rows.begin; first < rows.end; first += sample_bytes, ++sample) {
     const std::int64_t row = first + irregular(sample, rows_a_sample_) * rows_.pitch;
-    const std::int64_t offset = sample % stretch_words_ * stride_ % stretch_words_ * kWordBytes;
+    const std::int64_t offset = word_in_stretch * kWordBytes;
     for (std::int64_t stretch = part_of_row.begin; stretch < part_of_row.end;
          stretch += stretch_bytes) {
       const std::int64_t in_row = std::min(stretch + offset, rows_.pitch - kWordBytes);
@@ -239,6 +241,8 @@ std::uint64_t Print::hash_of_samples(const char* bytes, Extent rows, Extent part
       std::memcpy(&word, bytes + std::min(row + in_row, last_word), kWordBytes);
       hash = step(hash, word);
     }
+    word_in_stretch += stride_;
+    if (word_in_stretch >= stretch_words_) word_in_stretch -= stretch_words_;
   }
   return hash;
 }

@@ -5,6 +5,7 @@
 #include <algorithm>
 #include <utility>
 
+#include "tape/aten/bytes.h"
 #include "tape/calls/arguments.h"
 
 namespace gradrecomp::tape {
@@ -111,6 +112,7 @@ void ArgumentReader::read_tensor(Draft& draft, const at::Tensor& tensor, std::in
   draft.note_gradient_of(tensor);
   draft.reads_lent_memory |=
       tape_.may_vanish(read.value) || writer_.is_kept_by_its_maker(read.value);
+  draft.reads_absent_memory |= bytes_in(tensor.storage()) < tape_.values()[read.value].bytes;
 }
 
 // Whether what `tensor` held before a hidden update may matter to a replay.
