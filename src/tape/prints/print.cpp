@@ -223,7 +223,7 @@ std::uint64_t Print::read(const c10::Storage& storage, std::int64_t block) const
 
 /// Rows need not end where words do, nor storages where rows do. Among narrow ones it is not always
 /// the same one that is met, as writes come at regular distances. Samples of narrow rows are many,
-/// and a division for each would take longer than to read it.
+/// so none of them takes a division.
 std::uint64_t Print::hash_of_samples(const char* bytes, Extent rows, Extent part_of_row) const {
   const std::int64_t last_word = size_of(extent_) - kWordBytes;
   const std::int64_t sample_bytes = rows_a_sample_ * rows_.pitch;

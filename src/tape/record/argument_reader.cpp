@@ -110,9 +110,10 @@ void ArgumentReader::read_tensor(Draft& draft, const at::Tensor& tensor, std::in
   }
   draft.writes_external |= written && external;
   draft.note_gradient_of(tensor);
-  draft.reads_lent_memory |=
-      tape_.may_vanish(read.value) || writer_.is_kept_by_its_maker(read.value);
-  draft.reads_absent_memory |= bytes_in(tensor.storage()) < tape_.values()[read.value].bytes;
+  // What was given away by hand is gone already: such an op reads the shape alone.
+  const bool is_gone = bytes_in(tensor.storage()) < tape_.values()[read.value].bytes;
+  draft.reads_passing_memory |=
+      is_gone || tape_.may_vanish(read.value) || writer_.is_kept_by_its_maker(read.value);
 }
 
 // Whether what `tensor` held before a hidden update may matter to a replay.

@@ -24,9 +24,8 @@ struct Draft {
   /// To autograd: nothing it reads requires a gradient. The program may write its results by hand,
   /// and a replay would miss that.
   bool is_constant = true;
-  bool reads_lent_memory = false;    ///< which may be gone before a replay
-  bool reads_absent_memory = false;  ///< it was given away by hand, so only its shape is read
-  bool returns_more = false;         ///< than plain tensors
+  bool reads_passing_memory = false;  ///< lent, so it may be gone before a replay, or gone already
+  bool returns_more = false;          ///< than plain tensors
   std::optional<c10::Device> device = {};
   bool is_fickle = false;  ///< on that device
   bool has_failed = false;

@@ -304,8 +304,7 @@ void Recorder::mix_gradients(c10::ArrayRef<c10::IValue> arguments) {
 }
 
 void Recorder::prepare_writes(Draft& draft) {
-  const bool reads_what_may_go = draft.reads_lent_memory || draft.reads_absent_memory;
-  if (draft.writes_external || reads_what_may_go) draft.op.replayable = false;
+  if (draft.writes_external || draft.reads_passing_memory) draft.op.replayable = false;
   for (const Read& read : draft.op.reads) {
     if (!read.written) continue;
     writer_.snapshot_before_write(read.value);
