@@ -15,6 +15,12 @@ void check_positive(const char* function, const char* name, std::int64_t value) 
                     ", but must be at least 1. Pass what the pooling was called with.");
 }
 
+void check_element_bytes(const char* function, std::int64_t bytes) {
+  const bool fits = bytes == 1 || bytes == 2 || bytes == 4 || bytes == 8;
+  TORCH_CHECK_VALUE(fits, function, ": element_bytes is ", bytes,
+                    ", but must be 1, 2, 4 or 8. Pass the size of the mask's type.");
+}
+
 void check_pointer(const char* function, const char* name, const void* pointer) {
   TORCH_CHECK_VALUE(pointer != nullptr, function, ": ", name,
                     " is null, but must be memory. Pass the tensor's data.");
@@ -97,6 +103,7 @@ void check(const PointwiseChain& chain) {
 
 void check(const PackMask& args) {
   check_count("pack_mask", "num_elements", args.num_elements);
+  check_element_bytes("pack_mask", args.element_bytes);
   if (args.num_elements == 0) return;
   check_pointer("pack_mask", "mask", args.mask);
   check_pointer("pack_mask", "bits", args.bits);
@@ -104,6 +111,7 @@ void check(const PackMask& args) {
 
 void check(const UnpackMask& args) {
   check_count("unpack_mask", "num_elements", args.num_elements);
+  check_element_bytes("unpack_mask", args.element_bytes);
   if (args.num_elements == 0) return;
   check_pointer("unpack_mask", "bits", args.bits);
   check_pointer("unpack_mask", "mask", args.mask);

@@ -1,3 +1,5 @@
+#include <cstring>
+
 #include "aten_suite.h"
 
 namespace gradrecomp::kernels {
@@ -12,6 +14,27 @@ TEST_P(AtenSuite, MaskComesBackFromAnEighthOfItsBytes) {
     const auto back = torch::ones_like(mask);
     kernels().unpack_mask({size, data_of(bits), back.data_ptr()}, stream());
     EXPECT_TRUE(same_bytes(back, mask)) << size;
+  }
+}
+
+TEST_P(AtenSuite, MaskMayBeOfNumbers) {
+  for (const auto type : {torch::kHalf, torch::kBFloat16, torch::kFloat, torch::kDouble}) {
+    for (const std::int64_t size : {0, 1, 9, 1000, 70001}) {
+      const auto mask = on_device((torch::rand({size}) < 0.5).to(type));
+      const auto bits =
+          torch::full({packed_mask_bytes(size)}, 255, mask.options().dtype(torch::kByte));
+      kernels().pack_mask({size, data_of(mask), bits.data_ptr(), mask.element_size()}, stream());
+      const auto of_bools = torch::full_like(bits, 255);
+      const auto bools = mask.to(torch::kBool);
+      kernels().pack_mask({size, data_of(bools), of_bools.data_ptr()}, stream());
+      EXPECT_TRUE(same_bytes(bits, of_bools)) << size;
+      std::uint64_t one = 0;
+      std::memcpy(&one, torch::ones({}, type).data_ptr(), c10::elementSize(type));
+      const auto back = torch::full_like(mask, 3);
+      kernels().unpack_mask({size, data_of(bits), back.data_ptr(), mask.element_size(), one},
+                            stream());
+      EXPECT_TRUE(same_bytes(back, mask)) << size;
+    }
   }
 }
 

@@ -64,6 +64,13 @@ TEST(CheckTest, StepWithoutItsOperandIsRefused) {
       "operand of a step is null");
 }
 
+TEST(CheckTest, ElementsOfAMaskHaveTheSizeOfANumber) {
+  expect_value_error([&] { cpu().pack_mask({.num_elements = 1, .element_bytes = 3}, nullptr); },
+                     "pack_mask: element_bytes is 3, but must be 1, 2, 4 or 8.");
+  expect_value_error([&] { cpu().unpack_mask({.num_elements = 1, .element_bytes = 16}, nullptr); },
+                     "unpack_mask: element_bytes is 16, but must be 1, 2, 4 or 8.");
+}
+
 TEST(CheckTest, WindowsOfMoreThan256PositionsDoNotFit) {
   const Pooling pooling{.input_width = 40, .kernel_height = 17, .kernel_width = 16};
   EXPECT_FALSE(offsets_fit(pooling));

@@ -193,14 +193,17 @@ TEST_F(CudaTwinTest, RandomMasks) {
     SCOPED_TRACE(seed);
     Draw draw(seed);
     const std::int64_t size = draw.size(13);
-    const auto mask = torch::rand({size}) < 0.5;
+    constexpr torch::ScalarType kTypes[] = {torch::kBool, torch::kHalf, torch::kInt, torch::kLong};
+    const auto mask = (torch::rand({size}) < 0.5).to(kTypes[draw.between(0, 3)]);
+    const std::int64_t width = mask.element_size();
     const auto bits = torch::zeros({packed_mask_bytes(size)}, torch::kByte);
-    cpu_.pack_mask({size, data_of(mask), bits.data_ptr()}, nullptr);
+    cpu_.pack_mask({size, data_of(mask), bits.data_ptr(), width}, nullptr);
     const CudaCopy on_device(mask, draw.skipped()),
         packed(torch::full_like(bits, 255), draw.skipped()),
         unpacked(torch::zeros_like(mask), draw.skipped());
-    cuda_.pack_mask({size, on_device.data(), packed.data()}, nullptr);
-    cuda_.unpack_mask({size, packed.data(), unpacked.data()}, nullptr);
+    cuda_.pack_mask({size, on_device.data(), packed.data(), width}, nullptr);
+    const std::uint64_t one = mask.scalar_type() == torch::kHalf ? 0x3C00 : 1;
+    cuda_.unpack_mask({size, packed.data(), unpacked.data(), width, one}, nullptr);
     EXPECT_TRUE(same_bytes(packed.back(), bits));
     EXPECT_TRUE(same_bytes(unpacked.back(), mask));
   }

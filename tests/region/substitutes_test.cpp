@@ -137,6 +137,30 @@ TEST(Substitutes, MasksOfDropoutAreUnpacked) {
   EXPECT_EQ(replays_of(make, {.policy = "drop_all"}).num_substituted_ops, 1);
 }
 
+/// A dropout, which draws its mask in place on CPU.
+Program dropout(at::ScalarType type, const Tensors& masks_of_users) {
+  return {std::make_shared<nn::Module>(),
+          [masks_of_users](const Tensors& inputs) {
+            auto y = torch::dropout(inputs[0].sin(), 0.4, true).tanh();
+            for (const at::Tensor& like : masks_of_users) {
+              y = y * torch::empty_like(like).bernoulli_(0.7).div_(0.7);
+            }
+            return Tensors{y};
+          },
+          [type] { return Tensors{torch::randn({37, 50}).to(type).requires_grad_()}; }};
+}
+
+TEST(Substitutes, MasksDrawnInPlaceAreUnpacked) {
+  for (const auto type : {at::kFloat, at::kDouble, at::kBFloat16, at::kHalf}) {
+    const auto transposed = torch::zeros({50, 37}, type).t();
+    const auto make = [&] { return dropout(type, {transposed, torch::zeros({50})}); };
+    const StepReport off = replays_of(make, {.policy = "drop_all", .substitutes = false});
+    const StepReport on = replays_of(make, {.policy = "drop_all"});
+    EXPECT_EQ(on.num_replayed_ops, off.num_replayed_ops + 3) << "an unpacking for each mask";
+    EXPECT_GE(on.num_substituted_ops, 3) << type;
+  }
+}
+
 /// The value of the fewest bytes that a call of that name makes.
 std::size_t smallest_result(const plan::Graph& graph, const std::string& name) {
   std::size_t smallest = graph.values.size();
@@ -160,6 +184,44 @@ TEST(Substitutes, KeptPackedIndicesMakeAReplayOfThePoolingNeedless) {
   const StepReport step = replays_of(make, {.plan = plan});
   EXPECT_EQ(step.num_replayed_ops, dropping.last_step().num_replayed_ops - 1);
   EXPECT_EQ(step.num_substituted_ops, 1);
+}
+
+TEST(Substitutes, KeptBitsOfADropoutMakeADrawNeedless) {
+  const auto make = [] { return dropout(at::kFloat, {}); };
+  Region dropping({.policy = "drop_all"});
+  const auto program = make();
+  train(program, in_region(dropping, program), 2);
+  auto plan = std::make_shared<plan::Plan>(dropping.plan());
+  const std::size_t bits = smallest_result(dropping.graph(), "aten::bernoulli_");
+  EXPECT_EQ(dropping.graph().values.at(bits).bytes, (37 * 50 + 7) / 8);
+  plan->keep.at(bits) = 1;
+  const StepReport step = replays_of(make, {.plan = plan});
+  // Nor need there be memory for it, nor the activation that it has the shape of.
+  EXPECT_EQ(step.num_replayed_ops, dropping.last_step().num_replayed_ops - 3);
+}
+
+TEST(Substitutes, MasksThatReachTheirMemoryLateAreDrawnAgain) {
+  const auto make = [] {
+    return Program{std::make_shared<nn::Module>(),
+                   [](const Tensors& inputs) {
+                     const auto& x = inputs[0];
+                     const auto half = torch::empty_like(x);
+                     half.slice(0, 0, 20).bernoulli_(0.5);
+                     half.slice(0, 20).bernoulli_(0.5);
+                     const auto zeros = torch::zeros_like(x);
+                     const auto sum = zeros + 1;
+                     const auto twice = torch::empty_like(x);
+                     twice.bernoulli_(0.5);
+                     const auto before = x + twice;
+                     twice.bernoulli_(0.5);
+                     return Tensors{before.sin() * half.div_(0.5) * zeros.bernoulli_(0.5).mul_(2) *
+                                    twice.div_(3) * sum.sin()};
+                   },
+                   [] { return Tensors{torch::randn({37, 50}).requires_grad_()}; }};
+  };
+  for (const auto policy : {"drop_all", "every_2"}) {
+    EXPECT_GT(replays_of(make, {.policy = policy}).num_replayed_ops, 0) << policy;
+  }
 }
 
 // The call and its application would count twice, the statistics are never replayed.

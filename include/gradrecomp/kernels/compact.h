@@ -5,23 +5,28 @@
 
 namespace gradrecomp::kernels {
 
-/// Bytes that hold `num_elements` packed bools.
+/// Bytes that hold `num_elements` packed elements of a mask.
 constexpr std::int64_t packed_mask_bytes(std::int64_t num_elements) {
   return (num_elements + 7) / 8;
 }
 
-/// A bool tensor and its packed form: element i is bit i % 8 of byte i / 8, unused bits are 0.
+/// A mask, whose elements are 0 or `one`, and its packed form: element i is bit i % 8 of byte i / 8,
+/// unused bits are 0. The mask may be of bools, then one is 1, or of numbers.
 ///
-/// Shapes: mask [num_elements], bytes 0 or 1; bits [packed_mask_bytes(num_elements)].
+/// Shapes: mask [num_elements], of `element_bytes` each; bits [packed_mask_bytes(num_elements)].
+/// Throws: c10::ValueError unless element_bytes is 1, 2, 4 or 8.
 struct PackMask {
   std::int64_t num_elements = 0;
   const void* mask = nullptr;
   void* bits = nullptr;
+  std::int64_t element_bytes = 1;
 };
 struct UnpackMask {
   std::int64_t num_elements = 0;
   const void* bits = nullptr;
   void* mask = nullptr;
+  std::int64_t element_bytes = 1;
+  std::uint64_t one = 1;  ///< in its lowest bytes
 };
 
 /// Geometry of a max_pool2d call.

@@ -1,4 +1,6 @@
+#include <array>
 #include <bit>
+#include <cstdint>
 #include <cstring>
 
 #include "gradrecomp/kernels/check.h"
@@ -25,36 +27,76 @@ void unpack_eight(std::uint8_t bits, std::uint8_t* mask) {
   std::memcpy(mask, &bytes, sizeof(bytes));
 }
 
+void pack_bytes(const std::uint8_t* mask, std::uint8_t* bits, std::int64_t size) {
+  std::int64_t i = 0;
+  for (; i + 8 <= size; i += 8) bits[i / 8] = pack_eight(mask + i);
+  if (i == size) return;
+  std::uint8_t rest[8] = {};
+  std::memcpy(rest, mask + i, static_cast<std::size_t>(size - i));
+  bits[i / 8] = pack_eight(rest);
+}
+
+void unpack_bytes(const std::uint8_t* bits, std::uint8_t* mask, std::int64_t size) {
+  std::int64_t i = 0;
+  for (; i + 8 <= size; i += 8) unpack_eight(bits[i / 8], mask + i);
+  if (i == size) return;
+  std::uint8_t rest[8];
+  unpack_eight(bits[i / 8], rest);
+  std::memcpy(mask + i, rest, static_cast<std::size_t>(size - i));
+}
+
+using TileOfBytes = std::array<std::uint8_t, kTile>;
+
+template <class Word>
+void pack_words(const PackMask& args) {
+  const auto* mask = static_cast<const Word*>(args.mask);
+  auto* bits = static_cast<std::uint8_t*>(args.bits);
+  for_each_tile(args.num_elements, [&](std::int64_t first, std::int64_t size) {
+    const Word* words = mask + first;
+    TileOfBytes bytes;
+    for (std::int64_t i = 0; i < size; ++i) bytes[i] = words[i] != 0 ? 1 : 0;
+    pack_bytes(bytes.data(), bits + first / 8, size);
+  });
+}
+
+template <class Word>
+void unpack_words(const UnpackMask& args) {
+  const auto* bits = static_cast<const std::uint8_t*>(args.bits);
+  auto* mask = static_cast<Word*>(args.mask);
+  const auto one = static_cast<Word>(args.one);
+  for_each_tile(args.num_elements, [&](std::int64_t first, std::int64_t size) {
+    Word* words = mask + first;
+    TileOfBytes bytes;
+    unpack_bytes(bits + first / 8, bytes.data(), size);
+    for (std::int64_t i = 0; i < size; ++i) words[i] = bytes[i] != 0 ? one : Word{0};
+  });
+}
+
+/// Calls work(Word()) with the unsigned integer of that size.
+template <class Work>
+void with_word(std::int64_t element_bytes, const Work& work) {
+  switch (element_bytes) {
+    case 1:
+      return work(std::uint8_t());
+    case 2:
+      return work(std::uint16_t());
+    case 4:
+      return work(std::uint32_t());
+    default:
+      return work(std::uint64_t());
+  }
+}
+
 }  // namespace
 
 void pack_mask(const PackMask& args, Stream /*stream*/) {
   check(args);
-  const auto* mask = static_cast<const std::uint8_t*>(args.mask);
-  auto* bits = static_cast<std::uint8_t*>(args.bits);
-  for_each_tile(args.num_elements, [&](std::int64_t first, std::int64_t size) {
-    const std::int64_t last = first + size;
-    std::int64_t i = first;
-    for (; i + 8 <= last; i += 8) bits[i / 8] = pack_eight(mask + i);
-    if (i == last) return;
-    std::uint8_t rest[8] = {};
-    std::memcpy(rest, mask + i, static_cast<std::size_t>(last - i));
-    bits[i / 8] = pack_eight(rest);
-  });
+  with_word(args.element_bytes, [&](auto word) { pack_words<decltype(word)>(args); });
 }
 
 void unpack_mask(const UnpackMask& args, Stream /*stream*/) {
   check(args);
-  const auto* bits = static_cast<const std::uint8_t*>(args.bits);
-  auto* mask = static_cast<std::uint8_t*>(args.mask);
-  for_each_tile(args.num_elements, [&](std::int64_t first, std::int64_t size) {
-    const std::int64_t last = first + size;
-    std::int64_t i = first;
-    for (; i + 8 <= last; i += 8) unpack_eight(bits[i / 8], mask + i);
-    if (i == last) return;
-    std::uint8_t rest[8];
-    unpack_eight(bits[i / 8], rest);
-    std::memcpy(mask + i, rest, static_cast<std::size_t>(last - i));
-  });
+  with_word(args.element_bytes, [&](auto word) { unpack_words<decltype(word)>(args); });
 }
 
 }  // namespace gradrecomp::kernels::cpu

@@ -19,8 +19,9 @@ cudaError_t launch_for_each(std::int64_t count, Body body, cudaStream_t stream) 
   return cudaGetLastError();
 }
 
+template <class Word>
 struct PackByte {
-  const std::uint8_t* mask;
+  const Word* mask;
   std::uint8_t* bits;
   std::int64_t num_elements;
 
@@ -29,17 +30,21 @@ struct PackByte {
 #pragma unroll
     for (int i = 0; i < 8; ++i) {
       const std::int64_t element = byte * 8 + i;
-      if (element < num_elements) packed |= static_cast<unsigned>(mask[element]) << i;
+      if (element < num_elements && mask[element] != 0) packed |= 1U << i;
     }
     bits[byte] = static_cast<std::uint8_t>(packed);
   }
 };
 
+template <class Word>
 struct UnpackElement {
   const std::uint8_t* bits;
-  std::uint8_t* mask;
+  Word* mask;
+  Word one;
 
-  __device__ void operator()(std::int64_t i) const { mask[i] = bits[i / 8] >> (i % 8) & 1; }
+  __device__ void operator()(std::int64_t i) const {
+    mask[i] = (bits[i / 8] >> (i % 8) & 1) != 0 ? one : Word{0};
+  }
 };
 
 struct PackOffset {
@@ -58,18 +63,46 @@ struct UnpackOffset {
   }
 };
 
-}  // namespace
-
-cudaError_t launch(const PackMask& args, cudaStream_t stream) {
-  const PackByte body{static_cast<const std::uint8_t*>(args.mask),
-                      static_cast<std::uint8_t*>(args.bits), args.num_elements};
+template <class Word>
+cudaError_t launch_pack(const PackMask& args, cudaStream_t stream) {
+  const PackByte<Word> body{static_cast<const Word*>(args.mask),
+                            static_cast<std::uint8_t*>(args.bits), args.num_elements};
   return launch_for_each(packed_mask_bytes(args.num_elements), body, stream);
 }
 
-cudaError_t launch(const UnpackMask& args, cudaStream_t stream) {
-  const UnpackElement body{static_cast<const std::uint8_t*>(args.bits),
-                           static_cast<std::uint8_t*>(args.mask)};
+template <class Word>
+cudaError_t launch_unpack(const UnpackMask& args, cudaStream_t stream) {
+  const UnpackElement<Word> body{static_cast<const std::uint8_t*>(args.bits),
+                                 static_cast<Word*>(args.mask), static_cast<Word>(args.one)};
   return launch_for_each(args.num_elements, body, stream);
+}
+
+}  // namespace
+
+cudaError_t launch(const PackMask& args, cudaStream_t stream) {
+  switch (args.element_bytes) {
+    case 1:
+      return launch_pack<std::uint8_t>(args, stream);
+    case 2:
+      return launch_pack<std::uint16_t>(args, stream);
+    case 4:
+      return launch_pack<std::uint32_t>(args, stream);
+    default:
+      return launch_pack<std::uint64_t>(args, stream);
+  }
+}
+
+cudaError_t launch(const UnpackMask& args, cudaStream_t stream) {
+  switch (args.element_bytes) {
+    case 1:
+      return launch_unpack<std::uint8_t>(args, stream);
+    case 2:
+      return launch_unpack<std::uint16_t>(args, stream);
+    case 4:
+      return launch_unpack<std::uint32_t>(args, stream);
+    default:
+      return launch_unpack<std::uint64_t>(args, stream);
+  }
 }
 
 cudaError_t launch(const PackIndices& args, cudaStream_t stream) {

@@ -13,7 +13,8 @@
 // it, external values aside. Where all that crosses a cut is kept, no replay of a later op reaches
 // an earlier one: the closure of a value stops at the cut. Backward's demands do not count as
 // crossing, as they start a closure on their own side. A cut is sound if everything that crosses it
-// can be kept (is the last content of its storage, or cannot be replayed and is held anyway). The
+// can be kept (is the last content of its storage, or cannot be replayed and is held anyway), and
+// does not lie between a call and a part of it that goes on in its memory. The
 // cuts taken are the sound ones that at most one value crosses, tiny ones aside (masks and tables
 // that each layer reads), thinned out to the number of blocks wanted. A long run without such a cut
 // is split where the fewest bytes cross, and its parts again where two values do, as between the
@@ -69,6 +70,7 @@ class Cutter {
     for (Index p = 1; p < num_ops; ++p) {
       for (const Index v : graph_.ops[p - 1].outputs) alive.push_back(v);
       std::erase_if(alive, [&](Index v) { return last_reader_[v] < p; });
+      sound_[p] = !overwrites_unread(p);
       int num_large = 0;
       for (const Index v : alive) {
         const Value& x = graph_.values[v];
@@ -80,6 +82,14 @@ class Cutter {
       single_[p] = sound_[p] && num_large <= 1;
       narrow_[p] = sound_[p] && num_large <= kMostApart;
     }
+  }
+
+  /// As a part of a call may, which overwrites what the call has read, and belongs to its block.
+  [[nodiscard]] bool overwrites_unread(Index op) const {
+    return std::ranges::any_of(graph_.ops[op].outputs, [&](Index v) {
+      const Index before = graph_.values[v].overwrites;
+      return before >= 0 && std::ranges::count(graph_.ops[op].inputs, before) == 0;
+    });
   }
 
   /// Parts of a long run are split further where few values cross.

@@ -110,7 +110,7 @@ class Validator {
   }
 
   [[nodiscard]] bool reads(Index op, Index v) const {
-    return op < num_ops() && std::ranges::count(graph_.ops[op].inputs, v) == 1;
+    return op >= 0 && op < num_ops() && std::ranges::count(graph_.ops[op].inputs, v) == 1;
   }
 
   void check_overwrites(Index v) const {
@@ -125,8 +125,11 @@ class Validator {
     if (value(x.overwrites).device != x.device) {
       fail(of_value("device", v), x.device, "that of the storage it overwrites");
     }
-    if (std::ranges::count(graph_.ops[x.producer].inputs, x.overwrites) != 1) {
-      fail(of_value("overwrites", v), x.overwrites, "an input of its producer");
+    // A part of a call overwrites what the call, right before it, has read.
+    const bool by_part = graph_.ops[x.producer].is_part && reads(x.producer - 1, x.overwrites);
+    if (!by_part && !reads(x.producer, x.overwrites)) {
+      fail(of_value("overwrites", v), x.overwrites,
+           "an input of its producer, or of the call that this is a part of");
     }
   }
 

@@ -1,9 +1,10 @@
 #include "tape/prints/print.h"
 
+#include <c10/util/SmallVector.h>
+
 #include <algorithm>
 #include <array>
 #include <cstring>
-#include <limits>
 #include <numeric>
 
 #include "kernels/arithmetic/hash.h"
@@ -69,25 +70,48 @@ std::int64_t irregular(std::int64_t position, std::int64_t count) {
 
 std::int64_t parts_of(std::int64_t whole, std::int64_t part) { return (whole + part - 1) / part; }
 
-constexpr std::int64_t kFlatRowBytes = 1024;  // of memory that has no rows of its own
-constexpr std::int64_t kFineBytes = 1024;     // of a small block
+constexpr std::int64_t kFlatRowBytes = 1024;    // of memory that has no rows of its own
+constexpr std::int64_t kFewestJoinedRows = 16;  // that have to be left when narrow ones are joined
+constexpr std::int64_t kFineBytes = 1024;       // of a small block
+
+struct Dimension {
+  std::int64_t stride = 1;
+  std::int64_t size = 1;
+};
+
+/// But for those along which nothing moves.
+c10::SmallVector<Dimension, 6> inner_first(const Geometry& geometry) {
+  c10::SmallVector<Dimension, 6> dimensions;
+  for (std::size_t i = 0; i < geometry.sizes().size(); ++i) {
+    if (geometry.sizes()[i] <= 1 || geometry.strides()[i] <= 0) continue;
+    dimensions.push_back({geometry.strides()[i], geometry.sizes()[i]});
+  }
+  std::sort(dimensions.begin(), dimensions.end(),
+            [](const Dimension& a, const Dimension& b) { return a.stride < b.stride; });
+  return dimensions;
+}
 
 }  // namespace
 
 bool Print::can_look_at(const c10::Storage& storage) { return storage.device().is_cpu(); }
 
 Print::Rows Print::rows_of(const Geometry& geometry) {
-  const auto sizes = geometry.sizes();
-  const auto strides = geometry.strides();
-  std::int64_t length = 1;
-  std::int64_t pitch = std::numeric_limits<std::int64_t>::max();
-  for (std::size_t i = 0; i < sizes.size(); ++i) {
-    if (sizes[i] <= 1) continue;
-    if (strides[i] == 1) length = sizes[i];
-    if (strides[i] > 1) pitch = std::min(pitch, strides[i]);
-  }
+  const auto dimensions = inner_first(geometry);
   const auto element_bytes = static_cast<std::int64_t>(c10::elementSize(geometry.scalar_type()));
-  if (length * element_bytes < kWordBytes || length > pitch) return {kFlatRowBytes, 0};
+  std::int64_t num_rows = 1;
+  for (const Dimension& dimension : dimensions) num_rows *= dimension.size;
+  std::int64_t length = 1;
+  const auto* next = dimensions.begin();
+  for (; next != dimensions.end() && next->stride == length; ++next) {
+    const bool is_wide = length * element_bytes >= kFewestWordsAStretch * kWordBytes;
+    if (length > 1 && (is_wide || num_rows / next->size < kFewestJoinedRows)) break;
+    length *= next->size;
+    num_rows /= next->size;
+  }
+  if (length * element_bytes < kWordBytes) return {kFlatRowBytes, 0};
+  if (next == dimensions.end()) return {length * element_bytes, 0};
+  const std::int64_t pitch = next->stride;
+  if (length > pitch) return {kFlatRowBytes, 0};
   const bool has_next = pitch < size_of(geometry.extent()) / element_bytes;
   return {length * element_bytes, has_next ? pitch * element_bytes : 0};
 }

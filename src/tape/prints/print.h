@@ -19,9 +19,10 @@ enum class Look : std::uint8_t { sampled, whole };
 ///
 /// Guarantees: a whole look, which up to kSmallBytes always get, sees every write that changes a
 ///             bit, but for one in 2^64 that changes several words. A sampled look sees one word of
-///             every row and of every column of the tensor that it was laid out for, where rows are
-///             runs of the innermost dimension of at least 16 words, and no fewer than one word of
-///             every 4 KiB. It reads no more than one of 16, or of as many as there are rows.
+///             every row of at least 16 words and of every column of the tensor that it was laid
+///             out for, and no fewer than one word of every 4 KiB. It reads no more than one of 16,
+///             or of as many as there are rows. Rows are runs of the innermost dimension; narrower
+///             ones that lie side by side are taken together while 16 are left.
 class Print {
  public:
   static constexpr std::int64_t kSmallBytes = std::int64_t{64} << 10;
@@ -71,7 +72,7 @@ class Print {
   static bool can_look_at(const c10::Storage& storage);
 
  private:
-  /// Rows of a tensor: runs of its innermost dimension.
+  /// Rows of a tensor, as above.
   struct Rows {
     std::int64_t bytes = 0;  ///< of one
     std::int64_t pitch = 0;  ///< bytes from one to the next; 0: there is no next

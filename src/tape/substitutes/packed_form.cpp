@@ -2,6 +2,7 @@
 
 #include <ATen/ATen.h>
 
+#include <cstring>
 #include <utility>
 
 #include "tape/aten/bytes.h"
@@ -48,32 +49,47 @@ class PackedIndices final : public PackedForm {
   at::MemoryFormat format_;
 };
 
+/// The bits of a one of that type, which has at most eight bytes.
+std::uint64_t bits_of_one(c10::ScalarType type) {
+  const at::Tensor one = at::ones({}, at::device(at::kCPU).dtype(type));
+  std::uint64_t bits = 0;
+  std::memcpy(&bits, one.const_data_ptr(), one.element_size());
+  return bits;
+}
+
 class PackedMask final : public PackedForm {
  public:
-  explicit PackedMask(const at::Tensor& mask) : shape_(mask), count_(mask.numel()) {}
+  explicit PackedMask(const at::Tensor& mask)
+      : shape_(mask), count_(mask.numel()), one_(bits_of_one(mask.scalar_type())) {}
 
   [[nodiscard]] at::Tensor pack(const at::Tensor& output) const override {
     at::Tensor bits = empty_bytes(kernels::packed_mask_bytes(count_), output);
-    kernels_of(output).pack_mask(
-        {.num_elements = count_, .mask = output.const_data_ptr(), .bits = bits.mutable_data_ptr()},
-        current_stream(output));
+    kernels_of(output).pack_mask({.num_elements = count_,
+                                  .mask = output.const_data_ptr(),
+                                  .bits = bits.mutable_data_ptr(),
+                                  .element_bytes = output.element_size()},
+                                 current_stream(output));
     return bits;
   }
 
   [[nodiscard]] at::Tensor run(const Op& /*op*/, const std::vector<at::Tensor>& tensors,
                                int /*formula*/, const Followers& /*followers*/) const override {
     const at::Tensor& bits = tensors.front();
-    at::Tensor mask =
-        at::empty_strided(shape_.sizes(), shape_.strides(), bits.options().dtype(at::kBool));
-    kernels_of(bits).unpack_mask(
-        {.num_elements = count_, .bits = bits.const_data_ptr(), .mask = mask.mutable_data_ptr()},
-        current_stream(bits));
+    at::Tensor mask = at::empty_strided(shape_.sizes(), shape_.strides(),
+                                        bits.options().dtype(shape_.scalar_type()));
+    kernels_of(bits).unpack_mask({.num_elements = count_,
+                                  .bits = bits.const_data_ptr(),
+                                  .mask = mask.mutable_data_ptr(),
+                                  .element_bytes = mask.element_size(),
+                                  .one = one_},
+                                 current_stream(bits));
     return mask;
   }
 
  private:
   Geometry shape_;
   std::int64_t count_;
+  std::uint64_t one_;
 };
 
 /// An argument that is one number for both directions, or one for each; `otherwise` if it is empty.
@@ -121,7 +137,9 @@ std::shared_ptr<const PackedForm> packed_mask(const at::Tensor& mask) {
   const kernels::Table* table = kernels::table(mask.device().type());
   const bool has_kernels =
       table != nullptr && table->pack_mask != nullptr && table->unpack_mask != nullptr;
-  const bool fits = mask.scalar_type() == at::kBool && mask.numel() > 0 && fills_its_storage(mask);
+  constexpr std::size_t kMostElementBytes = 8;
+  const bool fits =
+      mask.numel() > 0 && mask.element_size() <= kMostElementBytes && fills_its_storage(mask);
   return has_kernels && fits ? std::make_shared<PackedMask>(mask) : nullptr;
 }
 

@@ -32,6 +32,14 @@
 //   the unpacking    packed form                -> indices or mask
 // So keeping the packed form is one more choice of the planner, like keeping any value that
 // autograd did not save.
+//
+// A mask that bernoulli_() draws into new memory, as LibTorch's dropout does on CPU, is packed in the
+// same way, though the call returns no new value:
+//   the call         memory                     -> packed form
+//   the unpacking    packed form                -> mask, over that memory
+// In the forward pass the mask takes over the memory, which nothing else has read. A replay of the
+// unpacking does not need it, and makes the mask in memory of its own, as the simulator counts an
+// op that overwrites what no replay has made.
 
 namespace gradrecomp::tape {
 namespace {
@@ -53,6 +61,7 @@ std::shared_ptr<const NormSubstitute> norm_substitute(Norm norm) {
 
 constexpr std::string_view kMaxPool = "aten::max_pool2d_with_indices";
 constexpr std::string_view kDropout = "aten::native_dropout";
+constexpr std::string_view kDrawInPlace = "aten::bernoulli_";
 
 /// The first read of a call's argument.
 const Read* read_of(const Op& call, std::int16_t argument) {
@@ -106,11 +115,10 @@ Op part_of(const Op& call) {
   return part;
 }
 
-/// Makes `part` the maker of an output of `call`.
-void move_result(Op& call, std::int16_t output, Op& part, Tape& tape) {
-  const auto own = std::ranges::find(call.results, output, &Result::output);
-  part.results.push_back(*own);
-  part.results.front().output = 0;
+/// Makes `part` the maker of what `call` has made and `returned`.
+void move_result(Op& call, const at::Tensor& returned, Op& part, Tape& tape) {
+  const auto own = std::ranges::find(call.results, tape.find(returned), &Result::value);
+  part.results.push_back({.value = own->value, .output = 0});
   tape.values()[own->value].producer = static_cast<OpId>(tape.ops().size()) + 1;
   call.results.erase(own);
 }
@@ -138,7 +146,7 @@ std::optional<Part> take_application(Op& call, c10::ArrayRef<c10::IValue> return
     writer.count_read(part.op.reads.back());
   }
   part.op.substitute = substitute;
-  move_result(call, kResult, part.op, tape);
+  move_result(call, result, part.op, tape);
   return part;
 }
 
@@ -157,31 +165,57 @@ bool returns_packable(const Op& call) {
   return name == kMaxPool || name == kDropout;
 }
 
-std::optional<Part> take_unpacking(Op& call, c10::ArrayRef<c10::IValue> returns,
-                                   TapeWriter& writer) {
+/// Takes output `output` out of `call`, which makes its packed form instead.
+Part unpacking(Op& call, c10::ArrayRef<c10::IValue> returns, std::int16_t output,
+               const std::shared_ptr<const PackedForm>& form, TapeWriter& writer) {
+  const at::Tensor returned = returns[output].toTensor();
   Tape& tape = writer.tape();
-  if (!returns_packable(call)) return std::nullopt;
-  if (call.results.size() != 2 || read_of(call, kInput) == nullptr) return std::nullopt;
-  const at::Tensor output = returns[kPacked].toTensor();
-  const auto form = is_made_by(call, output, tape) ? packed_form_of(call, output) : nullptr;
-  if (form == nullptr) return std::nullopt;
-
-  Part part{part_of(call), form->pack(output)};
+  Part part{part_of(call), form->pack(returned)};
   const ValueId packed = writer.add_value(part.made, static_cast<OpId>(tape.ops().size()));
   part.op.reads.push_back(read_back(part.made, tape));
   writer.count_read(part.op.reads.back());
   part.op.substitute = form;
   part.op.method.formula = 0;
-  move_result(call, kPacked, part.op, tape);
-  call.results.push_back({.value = packed, .output = kPacked, .packed = true});
+  move_result(call, returned, part.op, tape);
+  call.results.push_back({.value = packed, .output = output, .packed = true});
   call.packed_form = form;
   return part;
+}
+
+std::optional<Part> take_unpacking(Op& call, c10::ArrayRef<c10::IValue> returns,
+                                   TapeWriter& writer) {
+  if (!returns_packable(call)) return std::nullopt;
+  if (call.results.size() != 2 || read_of(call, kInput) == nullptr) return std::nullopt;
+  const at::Tensor output = returns[kPacked].toTensor();
+  const bool is_own = is_made_by(call, output, writer.tape());
+  const auto form = is_own ? packed_form_of(call, output) : nullptr;
+  if (form == nullptr) return std::nullopt;
+  return unpacking(call, returns, kPacked, form, writer);
+}
+
+/// Whether `call` has filled memory that was made for it, from end to end, and that no other op has
+/// looked at.
+bool fills_new_memory(const Op& call, const Tape& tape) {
+  if (call.results.size() != 1 || call.results.front().read < 0) return false;
+  const Read& written = call.reads[call.results.front().read];
+  const Value& memory = tape.values()[written.value];
+  return memory.uninitialized && memory.producer >= 0 && memory.num_reads == 1 &&
+         !memory.snapshot && written.geometry->fills(memory.bytes) &&
+         tape.values()[call.results.front().value].overwrites == written.value;
+}
+
+std::optional<Part> take_drawn_mask(Op& call, c10::ArrayRef<c10::IValue> returns,
+                                    TapeWriter& writer) {
+  if (call.name() != kDrawInPlace || !fills_new_memory(call, writer.tape())) return std::nullopt;
+  const auto form = packed_mask(returns[kResult].toTensor());
+  if (form == nullptr) return std::nullopt;
+  return unpacking(call, returns, kResult, form, writer);
 }
 
 }  // namespace
 
 std::optional<Part> take_part(Op& call, c10::ArrayRef<c10::IValue> returns, TapeWriter& writer) {
-  if (!writes_nothing(call)) return std::nullopt;
+  if (!writes_nothing(call)) return take_drawn_mask(call, returns, writer);
   // A result that cannot be made again can be held packed, such as a mask drawn for a captured
   // graph.
   if (!call.replayable) return take_unpacking(call, returns, writer);

@@ -1,8 +1,10 @@
 // Conformance H5: tensors of classes that Python dispatches, which reach the recorder as what they
 // are.
+#include <c10/core/impl/PyInterpreterHooks.h>
 #include <gtest/gtest.h>
 #include <torch/torch.h>
 
+#include <memory>
 #include <utility>
 
 #include "gradrecomp/region.h"
@@ -13,9 +15,31 @@
 namespace torch::utils {
 class PyObjectPreservation {
  public:
-  static void set_interpreter(c10::impl::PyObjectSlot& slot,
-                              c10::impl::PyInterpreter* interpreter) {
-    slot.pyobj_interpreter_.store(interpreter);
+  /// Older versions of LibTorch note it for each tensor, newer ones ask for one of the process.
+  template <typename Slot>
+  static void set_interpreter(Slot& slot, c10::impl::PyInterpreter* interpreter) {
+    if constexpr (requires { slot.pyobj_interpreter_; }) {
+      slot.pyobj_interpreter_.store(interpreter);
+    } else {
+      static const bool once = register_hooks(interpreter);
+      static_cast<void>(once);
+    }
+  }
+
+ private:
+  using Hooks = c10::impl::PyInterpreterHooksInterface;
+
+  static bool register_hooks(c10::impl::PyInterpreter* interpreter) {
+    struct Own final : Hooks {
+      explicit Own(c10::impl::PyInterpreter* own) : interpreter(own) {}
+      c10::impl::PyInterpreter* getPyInterpreter() const override { return interpreter; }
+      c10::impl::PyInterpreter* interpreter;
+    };
+    c10::impl::PyInterpreterHooksRegistry()->Register(
+        "PyInterpreterHooks", [interpreter](auto&&...) -> std::unique_ptr<Hooks> {
+          return std::make_unique<Own>(interpreter);
+        });
+    return true;
   }
 };
 }  // namespace torch::utils

@@ -38,6 +38,23 @@ TEST(Validate, NamesTheValueAtFault) {
   expect_fault([](Graph& g) { g.values[2].overwritten_by = 1; }, "overwritten_by of value 2 is 1");
 }
 
+TEST(Validate, LetsAPartOverwriteWhatItsCallHasRead) {
+  test::StepBuilder step;
+  const Index memory = step.run({.fresh_bytes = {8}}).front();
+  const Index packed = step.run({.reads = {memory}, .fresh_bytes = {1}}).front();
+  const Index mask = step.run({.reads = {packed}, .takes_over = memory}).front();
+  step.save(mask);
+  const Graph graph = step.finish();
+  EXPECT_NO_THROW(validate(graph));
+  const auto expect_refused = [&](const auto& change) {
+    Graph changed = graph;
+    change(changed);
+    expect_invalid([&] { validate(changed); }, "overwrites of value 2 is 0");
+  };
+  expect_refused([](Graph& g) { g.ops[2].is_part = false; });
+  expect_refused([](Graph& g) { g.ops[1].inputs = {}; });
+}
+
 TEST(Validate, NamesTheOpAtFault) {
   expect_fault([](Graph& g) { g.ops[1].inputs = {2}; }, "input of op 1 (link) is 2");
   expect_fault([](Graph& g) { g.ops[1].inputs = {1, 1}; }, "must be listed once");

@@ -36,7 +36,8 @@ class Draw {
     if (below(3) == 0) {
       return test::RandomChain({.num_blocks = std::max(1, num_ops / 4),
                                 .must_keep_chance = below(20),
-                                .boundary_chance = below(101)},
+                                .boundary_chance = below(101),
+                                .mask_chance = below(3) == 0 ? below(101) : 0},
                                seed_)
           .draw();
     }

@@ -34,6 +34,7 @@ struct RandomChainOptions {
   int output_chance = 30;     ///< of an op to save what it makes
   int workspace_chance = 30;  ///< of an op to need memory of its own
   int boundary_chance = 100;  ///< of what a block hands on to be saved
+  int mask_chance = 0;        ///< of a block to end with a dropout, whose mask may be held packed
   bool operator==(const RandomChainOptions&) const = default;
 };
 
@@ -48,6 +49,7 @@ class RandomChain {
     for (int b = 0; b < options_.num_blocks; ++b) {
       step_.stage("block" + std::to_string(b));
       x = draw_block(x);
+      if (options_.mask_chance > 0 && chance(options_.mask_chance)) x = drop_out(x);
       if (chance(options_.boundary_chance)) step_.save(x);
     }
     step_.save(x);
@@ -70,6 +72,22 @@ class RandomChain {
     const int num_ops = options_.least_ops + below(1 + options_.most_ops - options_.least_ops);
     for (int i = 0; i < num_ops; ++i) draw_op(i + 1 == num_ops);
     return readable_.back();
+  }
+
+  /// As LibTorch's dropout on CPU is recorded; returns the result.
+  Index drop_out(Index x) {
+    const std::int64_t bytes = 16 + below(options_.most_bytes);
+    const Index memory = step_.run({.name = "memory", .fresh_bytes = {bytes}}).front();
+    Call draw{.name = "draw", .reads = {memory}, .fresh_bytes = {bytes / 8}};
+    draw.seconds = 1 + below(30);
+    const Index packed = step_.run(std::move(draw)).front();
+    Index mask =
+        step_.run({.name = "unpack", .reads = {packed}, .takes_over = memory}).front();
+    if (chance(70)) mask = step_.run({.name = "scale", .overwrites = {mask}}).front();
+    const Index y =
+        step_.run({.name = "multiply", .reads = {x, mask}, .fresh_bytes = {bytes}}).front();
+    step_.save(mask);
+    return y;
   }
 
   /// The last op of a block reads all that no other has read, and makes one value.

@@ -21,6 +21,7 @@ struct Call {
   std::vector<Index> reads = {};
   std::vector<std::int64_t> fresh_bytes = {};  ///< one new storage each
   std::vector<Index> overwrites = {};          ///< read and overwritten in place
+  Index takes_over = -1;  ///< overwritten unread, by a part of the call before, which has read it
   double flops = 0;
   double seconds = 1;
   std::int64_t workspace_bytes = 0;  ///< needed while it runs, besides its outputs
@@ -55,11 +56,13 @@ class StepBuilder {
       graph_.values.push_back({.bytes = bytes, .producer = op});
       outputs.push_back(last_value());
     }
+    const bool is_part = call.takes_over >= 0;
+    call.reads.insert(call.reads.end(), call.overwrites.begin(), call.overwrites.end());
+    if (is_part) call.overwrites.push_back(call.takes_over);
     for (const Index u : call.overwrites) {
       graph_.values.push_back({.bytes = graph_.values[u].bytes, .producer = op, .overwrites = u});
       outputs.push_back(last_value());
       graph_.values[u].overwritten_by = outputs.back();
-      call.reads.push_back(u);
     }
     ++num_calls_in_stage_;
     graph_.ops.push_back({.name = std::move(call.name),
@@ -69,7 +72,9 @@ class StepBuilder {
                           .forward_seconds = call.seconds,
                           .replay_seconds = call.seconds,
                           .flops = call.flops,
-                          .transient_bytes = transient_bytes});
+                          .transient_bytes = transient_bytes,
+                          .is_part = is_part,
+                          .by_kernel = is_part});
     saves_.emplace_back();
     return outputs;
   }

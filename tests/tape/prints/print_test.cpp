@@ -126,6 +126,26 @@ TEST(PrintTest, ItsRowsMayBeThoseOfAPartOfAStorage) {
   }
 }
 
+// As those of a convolution's weight and of its images, whose innermost dimension is narrow.
+TEST(PrintTest, NarrowRowsSideBySideAreOne) {
+  for (const Shape& shape : std::vector<Shape>{
+           {16, 256, 5, 5}, {64, 64, 3, 3}, {20, 2048, 3, 3}, {4, 100, 7, 7}, {16, 3000, 2}}) {
+    const auto tensor = torch::zeros(shape);
+    const Print print = print_of(tensor, Look::sampled);
+    ASSERT_FALSE(print.is_whole());
+    const std::int64_t outer = shape[0] < 16 ? 2 : 1;
+    const auto rows = tensor.flatten(outer).flatten(0, outer - 1);
+    EXPECT_TRUE(print.is_laid_out_for(Geometry(rows)));
+    for (const std::int64_t dim : {0, 1}) {
+      for (std::int64_t i = 0; i < rows.size(dim); ++i) {
+        rows.select(dim, i).fill_(1);
+        EXPECT_FALSE(print.fits(tensor.storage())) << tensor.sizes() << " " << dim << " " << i;
+        rows.select(dim, i).fill_(0);
+      }
+    }
+  }
+}
+
 // As a loop over the tokens of a batch reads them.
 TEST(ContentsTest, OfTensorsThatOverlapIsPrintedForAllOfThem) {
   const auto batch = torch::zeros({64, 200, 32});
