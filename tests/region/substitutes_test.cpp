@@ -147,7 +147,9 @@ Program dropout(at::ScalarType type, const Tensors& masks_of_users) {
             }
             return Tensors{y};
           },
-          [type] { return Tensors{torch::randn({37, 50}).to(type).requires_grad_()}; }};
+          [type] {
+            return Tensors{torch::randn({37, 50}).to(type).requires_grad_()};
+          }};
 }
 
 TEST(Substitutes, MasksDrawnInPlaceAreUnpacked) {
@@ -217,7 +219,9 @@ TEST(Substitutes, MasksThatReachTheirMemoryLateAreDrawnAgain) {
                      return Tensors{before.sin() * half.div_(0.5) * zeros.bernoulli_(0.5).mul_(2) *
                                     twice.div_(3) * sum.sin()};
                    },
-                   [] { return Tensors{torch::randn({37, 50}).requires_grad_()}; }};
+                   [] {
+                     return Tensors{torch::randn({37, 50}).requires_grad_()};
+                   }};
   };
   for (const auto policy : {"drop_all", "every_2"}) {
     EXPECT_GT(replays_of(make, {.policy = policy}).num_replayed_ops, 0) << policy;

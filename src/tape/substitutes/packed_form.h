@@ -26,7 +26,8 @@ class PackedForm : public Substitute {
 std::shared_ptr<const PackedForm> packed_indices(const Op& call, c10::IntArrayRef input_sizes,
                                                  const at::Tensor& indices);
 
-/// Packs a mask, whose elements are 0 or 1 of any type, in a bit each. Null where no kernel packs it.
+/// Packs a mask, whose elements are 0 or 1 of any type, in a bit each. Null where no kernel packs
+/// it.
 std::shared_ptr<const PackedForm> packed_mask(const at::Tensor& mask);
 
 }  // namespace gradrecomp::tape

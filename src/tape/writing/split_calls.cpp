@@ -33,8 +33,8 @@
 // So keeping the packed form is one more choice of the planner, like keeping any value that
 // autograd did not save.
 //
-// A mask that bernoulli_() draws into new memory, as LibTorch's dropout does on CPU, is packed in the
-// same way, though the call returns no new value:
+// A mask that bernoulli_() draws into new memory, as LibTorch's dropout does on CPU, is packed in
+// the same way, though the call returns no new value:
 //   the call         memory                     -> packed form
 //   the unpacking    packed form                -> mask, over that memory
 // In the forward pass the mask takes over the memory, which nothing else has read. A replay of the

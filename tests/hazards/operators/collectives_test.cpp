@@ -106,11 +106,13 @@ bool is_in_place(Kind kind) {
 
 at::Tensor all_reduced_by_operators(const at::Tensor& x) {
   auto& dispatcher = c10::Dispatcher::singleton();
-  static const auto reduce = dispatcher.findSchemaOrThrow("_c10d_functional::all_reduce", "")
-                                 .typed<at::Tensor(const at::Tensor&, std::string, std::string)>();
+  static const auto reduce = dispatcher.findSchemaOrThrow("_c10d_functional::all_reduce", "");
   static const auto wait = dispatcher.findSchemaOrThrow("_c10d_functional::wait_tensor", "")
                                .typed<at::Tensor(const at::Tensor&)>();
-  return wait.call(reduce.call(x, "sum", kGroup));
+  // Boxed, as the types of its other arguments depend on LibTorch's version.
+  torch::jit::Stack stack = {x, "sum", kGroup};
+  reduce.callBoxed(&stack);
+  return wait.call(stack.front().toTensor());
 }
 
 at::Tensor communicate(at::Tensor x, Kind kind) {

@@ -81,8 +81,7 @@ class RandomChain {
     Call draw{.name = "draw", .reads = {memory}, .fresh_bytes = {bytes / 8}};
     draw.seconds = 1 + below(30);
     const Index packed = step_.run(std::move(draw)).front();
-    Index mask =
-        step_.run({.name = "unpack", .reads = {packed}, .takes_over = memory}).front();
+    Index mask = step_.run({.name = "unpack", .reads = {packed}, .takes_over = memory}).front();
     if (chance(70)) mask = step_.run({.name = "scale", .overwrites = {mask}}).front();
     const Index y =
         step_.run({.name = "multiply", .reads = {x, mask}, .fresh_bytes = {bytes}}).front();
