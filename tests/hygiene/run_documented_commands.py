@@ -29,6 +29,8 @@ NOT_RUN = {
     "cmake --build build/asan": "builds everything anew, with a sanitizer",
     "build/asan/": "needs a build with a sanitizer",
     "build/tsan/": "needs a build with a sanitizer",
+    "cmake --build build/release-torch": "builds everything anew, with another LibTorch",
+    "build/release-torch": "needs another LibTorch",
     "cmake -S . -B build/libfuzzer": "needs Clang, and builds the planner anew",
     "cmake --build build/libfuzzer": "needs Clang, and builds the planner anew",
     "build/libfuzzer/": "needs Clang, and builds the planner anew",
