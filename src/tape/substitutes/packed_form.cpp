@@ -137,7 +137,7 @@ std::shared_ptr<const PackedForm> packed_mask(const at::Tensor& mask) {
   const kernels::Table* table = kernels::table(mask.device().type());
   const bool has_kernels =
       table != nullptr && table->pack_mask != nullptr && table->unpack_mask != nullptr;
-  constexpr std::size_t kMostElementBytes = 8;
+  constexpr std::int64_t kMostElementBytes = 8;
   const bool fits =
       mask.numel() > 0 && mask.element_size() <= kMostElementBytes && fills_its_storage(mask);
   return has_kernels && fits ? std::make_shared<PackedMask>(mask) : nullptr;
