@@ -12,8 +12,8 @@ constexpr std::int64_t packed_mask_bytes(std::int64_t num_elements) {
 
 /// A mask, whose elements are 0 or `one`, and its packed form.
 ///
-/// Element i is bit i % 8 of byte i / 8, unused bits are 0. The mask may be of bools, then one is 1,
-/// or of numbers.
+/// Element i is bit i % 8 of byte i / 8, unused bits are 0. The mask may be of bools, then one is
+/// 1, or of numbers.
 ///
 /// Shapes: mask [num_elements], of `element_bytes` each; bits [packed_mask_bytes(num_elements)].
 /// Throws: c10::ValueError unless element_bytes is 1, 2, 4 or 8.

@@ -13,12 +13,12 @@
 // it, external values aside. Where all that crosses a cut is kept, no replay of a later op reaches
 // an earlier one: the closure of a value stops at the cut. Backward's demands do not count as
 // crossing, as they start a closure on their own side. A cut is sound if everything that crosses it
-// can be kept (is the last content of its storage, or cannot be replayed and is held anyway), unless
-// it lies between a call and a part of it that goes on in its memory. The cuts taken are the sound
-// ones that at most one value crosses, tiny ones aside (masks and tables that each layer reads),
-// thinned out to the number of blocks wanted. A long run without such a cut is split where the
-// fewest bytes cross, and its parts again where two values do, as between the cells of a recurrent
-// layer.
+// can be kept (is the last content of its storage, or cannot be replayed and is held anyway),
+// unless it lies between a call and a part of it that goes on in its memory. The cuts taken are the
+// sound ones that at most one value crosses, tiny ones aside (masks and tables that each layer
+// reads), thinned out to the number of blocks wanted. A long run without such a cut is split where
+// the fewest bytes cross, and its parts again where two values do, as between the cells of a
+// recurrent layer.
 
 namespace gradrecomp::plan {
 namespace {
