@@ -42,7 +42,7 @@ TEST(Geometries, TellsApartWhatAReplayHasToSeeAgain) {
 
 // Between forward and backward, beside what autograd and the tensors take anyway.
 TEST(Geometries, LeaveATapeTwoHundredBytesAnOp) {
-  constexpr int kOps = 4000;  // so many that what the allocator keeps in between counts little
+  constexpr int kOps = 1000;
   const auto x = torch::randn({1}).requires_grad_();
   const auto chain = [&] {
     at::Tensor y = x;

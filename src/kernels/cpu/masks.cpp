@@ -4,6 +4,7 @@
 #include <cstring>
 
 #include "gradrecomp/kernels/check.h"
+#include "kernels/arithmetic/words.h"
 #include "kernels/cpu/cpu.h"
 #include "kernels/cpu/parallel_tiles.h"
 
@@ -70,21 +71,6 @@ void unpack_words(const UnpackMask& args) {
     unpack_bytes(bits + first / 8, bytes.data(), size);
     for (std::int64_t i = 0; i < size; ++i) words[i] = bytes[i] != 0 ? one : Word{0};
   });
-}
-
-/// Calls work(Word()) with the unsigned integer of that size.
-template <class Work>
-void with_word(std::int64_t element_bytes, const Work& work) {
-  switch (element_bytes) {
-    case 1:
-      return work(std::uint8_t());
-    case 2:
-      return work(std::uint16_t());
-    case 4:
-      return work(std::uint32_t());
-    default:
-      return work(std::uint64_t());
-  }
 }
 
 }  // namespace

@@ -1,4 +1,5 @@
 #include "kernels/arithmetic/pooling.h"
+#include "kernels/arithmetic/words.h"
 #include "launch.h"
 #include "launch_kernel.cuh"
 
@@ -80,29 +81,13 @@ cudaError_t launch_unpack(const UnpackMask& args, cudaStream_t stream) {
 }  // namespace
 
 cudaError_t launch(const PackMask& args, cudaStream_t stream) {
-  switch (args.element_bytes) {
-    case 1:
-      return launch_pack<std::uint8_t>(args, stream);
-    case 2:
-      return launch_pack<std::uint16_t>(args, stream);
-    case 4:
-      return launch_pack<std::uint32_t>(args, stream);
-    default:
-      return launch_pack<std::uint64_t>(args, stream);
-  }
+  return with_word(args.element_bytes,
+                   [&](auto word) { return launch_pack<decltype(word)>(args, stream); });
 }
 
 cudaError_t launch(const UnpackMask& args, cudaStream_t stream) {
-  switch (args.element_bytes) {
-    case 1:
-      return launch_unpack<std::uint8_t>(args, stream);
-    case 2:
-      return launch_unpack<std::uint16_t>(args, stream);
-    case 4:
-      return launch_unpack<std::uint32_t>(args, stream);
-    default:
-      return launch_unpack<std::uint64_t>(args, stream);
-  }
+  return with_word(args.element_bytes,
+                   [&](auto word) { return launch_unpack<decltype(word)>(args, stream); });
 }
 
 cudaError_t launch(const PackIndices& args, cudaStream_t stream) {
