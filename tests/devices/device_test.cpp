@@ -356,7 +356,9 @@ TEST_F(Device, ProfilesGoOnWhereverMemoryOfVerificationEnds) {
     }
     {
       const FailingAllocation scope(failing);
-      EXPECT_NO_THROW(tape::verify(*tape, 0, static_cast<tape::OpId>(tape->ops().size()), true));
+      tape::PatternFits fits;
+      const auto end = static_cast<tape::OpId>(tape->ops().size());
+      EXPECT_NO_THROW(tape::verify(*tape, 0, end, true, fits));
       failed = FailingAllocation::has_failed();
     }
     EXPECT_EQ(tape->findings().verification_was_short, failed) << "allocation " << failing;

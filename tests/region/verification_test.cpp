@@ -278,7 +278,9 @@ TEST(Verification, GoesOnWhereverMemoryEnds) {
     int num_allocations = 0;
     {
       const ScarceMemory memory([&](std::size_t) { return ++num_allocations == failing; });
-      EXPECT_NO_THROW(tape::verify(*tape, 0, static_cast<tape::OpId>(tape->ops().size()), true));
+      tape::PatternFits fits;
+      const auto end = static_cast<tape::OpId>(tape->ops().size());
+      EXPECT_NO_THROW(tape::verify(*tape, 0, end, true, fits));
     }
     failed = num_allocations >= failing;
     EXPECT_EQ(tape->findings().verification_was_short, failed);

@@ -138,7 +138,7 @@ void Annealing::aim(const Schedule& schedule, double progress) {
 
 Annealing::Energy Annealing::energy(const Outcome& outcome, const Schedule& schedule) const {
   const double above = std::max(0.0, replay_cost_.overhead(outcome.cost) - goal_.max_overhead);
-  return {outcome.excess / schedule.scale + schedule.penalty * above,
+  return {static_cast<double>(outcome.excess_bytes) / schedule.scale + schedule.penalty * above,
           replay_cost_.total(outcome.cost)};
 }
 
@@ -146,11 +146,11 @@ void Annealing::run_cycle(const Schedule& wanted, const Report& report) {
   Schedule schedule = wanted;
   simulator_.start(best_keep_, best_from_);
   aim(schedule, 0);
-  schedule.scale = std::max(1.0, simulator_.now().excess);
+  schedule.scale = std::max(1.0, static_cast<double>(simulator_.now().excess_bytes));
   int last_aim = 0;
   for (int i = 0; i < schedule.num_moves; ++i) {
     const double progress = i / static_cast<double>(schedule.num_moves);
-    if (i - last_aim >= kAimEvery || simulator_.now().excess <= 0) {
+    if (i - last_aim >= kAimEvery || simulator_.now().excess_bytes <= 0) {
       aim(schedule, progress);
       last_aim = i;
     }

@@ -19,8 +19,7 @@
 namespace gradrecomp::plan {
 namespace {
 
-constexpr std::size_t kChunk = 32;
-constexpr std::size_t kMostSegments = 64;
+constexpr std::size_t kMostSegments = 64;  // as many as `readers_` has bits
 constexpr std::size_t kFewestEvents = 16;
 
 void add_cost(Simulation& sum, const Simulation& part) {
@@ -38,10 +37,8 @@ IncrementalSimulator::IncrementalSimulator(const Graph& graph) : execution_(grap
       static_cast<std::size_t>(std::ranges::find_if(graph.events, is_seal) - graph.events.begin());
   execution_.watch_reads();
   is_noted_.assign(graph.values.size(), 0);
-  peaks_.assign(graph.events.size(), 0);
+  readers_.assign(graph.values.size(), 0);
   next_peaks_.assign(graph.events.size(), 0);
-  chunk_peak_.assign(graph.events.size() / kChunk + 1, 0);
-  chunk_excess_.assign(chunk_peak_.size(), 0);
   find_deaths();
   cut_segments();
 }
@@ -65,6 +62,9 @@ void IncrementalSimulator::cut_segments() {
   }
   segments_.back().end = segments_.back().begin;
   changes_.resize(segments_.size());
+  std::vector<std::size_t> begins;
+  for (const Segment& segment : segments_) begins.push_back(segment.begin);
+  peaks_.cut(begins);
 }
 
 void IncrementalSimulator::start(KeptSet keep, std::vector<Index> cached_from) {
@@ -74,47 +74,44 @@ void IncrementalSimulator::start(KeptSet keep, std::vector<Index> cached_from) {
   num_deferred_ = std::ranges::count_if(from_, [](Index from) { return from != 0; });
   defer_if_any();
   now_ = {};
-  for (std::size_t t = 0; t <= seal_; ++t) peaks_[t] = execution_.run_event(t, keep);
+  for (std::size_t t = 0; t <= seal_; ++t) next_peaks_[t] = execution_.run_event(t, keep);
   sealed_ = execution_.state().values;
   sealed_op_wanted_ = execution_.state().op_wanted;
+  std::ranges::fill(readers_, 0);
   for (std::size_t s = 0; s < segments_.size(); ++s) {
     Segment& segment = segments_[s];
     segment.state = execution_.state();
+    segment.draft = segment.state;
+    if (s + 1 == segments_.size()) break;
     run(s);
-    for (std::size_t t = segment.begin; t < segment.end; ++t) peaks_[t] = next_peaks_[t];
-    segment.reads = execution_.reads();
+    note_reads(s, execution_.reads());
     segment.reads_all = execution_.reads_all();
-    segment.is_read = execution_.is_read();
     segment.cost = execution_.replays();
     add_cost(now_.cost, segment.cost);
   }
+  peaks_.set(0, next_peaks_);
   undo_.clear();
   undo_ops_.clear();
   undo_from_.clear();
   std::ranges::fill(is_noted_, 0);
-  aim_at(target_bytes_);
+  aim_at(peaks_.target_bytes());
 }
 
 void IncrementalSimulator::aim_at(std::int64_t target_bytes) {
-  target_bytes_ = target_bytes;
-  update_chunks(0, peaks_.size());
-  now_.peak_bytes = 0;
-  now_.excess = 0;
-  for (std::size_t c = 0; c < chunk_peak_.size(); ++c) {
-    now_.peak_bytes = std::max(now_.peak_bytes, chunk_peak_[c]);
-    now_.excess += chunk_excess_[c];
-  }
+  peaks_.aim_at(target_bytes);
+  static_cast<PeakSum&>(now_) = peaks_.sum();
 }
 
-/// For all chunks that the events touch.
-void IncrementalSimulator::update_chunks(std::size_t begin, std::size_t end) {
-  for (std::size_t c = begin / kChunk; c * kChunk < end; ++c) {
-    Outcome chunk;
-    const std::size_t last = std::min(peaks_.size(), (c + 1) * kChunk);
-    for (std::size_t t = c * kChunk; t < last; ++t) chunk.add(peaks_[t], target_bytes_);
-    chunk_peak_[c] = chunk.peak_bytes;
-    chunk_excess_[c] = chunk.excess;
-  }
+bool IncrementalSimulator::reads(std::size_t segment, Index v) const {
+  return (readers_[v] >> segment & 1) != 0;
+}
+
+/// Instead of what the segment was known to read.
+void IncrementalSimulator::note_reads(std::size_t segment, const std::vector<Index>& reads) {
+  const std::uint64_t bit = std::uint64_t{1} << segment;
+  for (const Index v : segments_[segment].reads) readers_[v] &= ~bit;
+  for (const Index v : reads) readers_[v] |= bit;
+  segments_[segment].reads = reads;
 }
 
 KeptSet IncrementalSimulator::kept() const {
@@ -141,16 +138,19 @@ const Outcome& IncrementalSimulator::attempt(std::span<const Move> moves) {
   defer_if_any();
   count_forward();
   patch_seal(moves);
-  position_ = segments_.size();  // the simulator stands nowhere
+  std::uint64_t moved = 0;
+  for (const Move& move : undo_from_) moved |= readers_[move.value];
+  std::uint64_t affected = moved | readers_of(patches_.front());
   for (std::size_t s = 0; s + 1 < segments_.size(); ++s) {
     Change& change = changes_[s];
     change.patches = num_patches_ - 1;
     change.offset_bytes = offset_bytes_;
-    change.simulated = is_affected(s, patches_[change.patches]);
+    change.simulated = segments_[s].reads_all || (affected >> s & 1) != 0;
     if (change.simulated) {
       simulate_segment(s);
+      affected = moved | readers_of(patches_[num_patches_ - 1]);
     } else {
-      count(segments_[s].begin, segments_[s].end, offset_bytes_);
+      peaks_.add_to(next_, segments_[s].begin, segments_[s].end, offset_bytes_);
       add_cost(next_.cost, segments_[s].cost);
     }
   }
@@ -277,31 +277,44 @@ void IncrementalSimulator::patch_seal(std::span<const Move> moves) {
   }
 }
 
-bool IncrementalSimulator::is_affected(std::size_t segment,
-                                       const std::vector<Patch>& patches) const {
-  const Segment& known = segments_[segment];
-  const auto is_read = [&](Index v) { return known.is_read[v] != 0; };
-  if (known.reads_all) return true;
-  return std::ranges::any_of(patches, is_read, &Patch::value) ||
-         std::ranges::any_of(undo_from_, is_read, &Move::value);
+/// The segments that read what differs, a bit for each.
+std::uint64_t IncrementalSimulator::readers_of(const std::vector<Patch>& patches) const {
+  std::uint64_t readers = 0;
+  for (const Patch& patch : patches) readers |= readers_[patch.value];
+  return readers;
 }
 
 void IncrementalSimulator::simulate_segment(std::size_t segment) {
-  const Segment& known = segments_[segment];
-  if (position_ != segment) {
-    StepState& state = execution_.state();
-    state = known.state;
-    state.live_bytes += offset_bytes_;
-    patch(state, patches_[changes_[segment].patches]);
-  }
+  Segment& known = segments_[segment];
+  const std::vector<Patch>& patches = patches_[changes_[segment].patches];
+  std::swap(execution_.state(), known.draft);
+  patch(execution_.state(), patches);
+  execution_.state().live_bytes = known.state.live_bytes + offset_bytes_;
   run(segment);
-  for (std::size_t t = known.begin; t < known.end; ++t) next_.add(next_peaks_[t], target_bytes_);
+  const std::int64_t target_bytes = peaks_.target_bytes();
+  for (std::size_t t = known.begin; t < known.end; ++t) next_.add(next_peaks_[t], target_bytes);
   add_cost(next_.cost, execution_.replays());
   changes_[segment].cost = execution_.replays();
   changes_[segment].reads = execution_.reads();
-  position_ = segment + 1;
   collect_patches(segment);
   offset_bytes_ = execution_.state().live_bytes - segments_[segment + 1].state.live_bytes;
+  std::swap(execution_.state(), known.draft);
+  restore(known, patches_[changes_[segment].patches]);
+}
+
+/// After an attempt has run in the draft.
+void IncrementalSimulator::restore(Segment& segment, const std::vector<Patch>& patches) {
+  if (execution_.reads_all()) {
+    segment.draft = segment.state;
+    return;
+  }
+  const auto restore_value = [&](Index v) {
+    segment.draft.values[v] = segment.state.values[v];
+    const Index op = graph().values[v].producer;
+    if (op >= 0) segment.draft.op_wanted[op] = segment.state.op_wanted[op];
+  };
+  for (const Index v : execution_.reads()) restore_value(v);
+  for (const Patch& patch : patches) restore_value(patch.value);
 }
 
 void IncrementalSimulator::patch(StepState& state, const std::vector<Patch>& patches) const {
@@ -333,26 +346,7 @@ void IncrementalSimulator::collect_patches(std::size_t segment) {
     if (is_old(v)) compare(v);
   }
   for (const Patch& patch : before) {
-    if (is_old(patch.value) && segments_[segment].is_read[patch.value] == 0) compare(patch.value);
-  }
-}
-
-/// Counts events as they are in the current plan but for an offset.
-void IncrementalSimulator::count(std::size_t begin, std::size_t end, std::int64_t offset_bytes) {
-  for (std::size_t t = begin; t < end;) {
-    const std::size_t chunk = t / kChunk;
-    const std::size_t chunk_end = std::min(peaks_.size(), (chunk + 1) * kChunk);
-    const bool whole = t == chunk * kChunk && chunk_end <= end;
-    const std::int64_t highest = chunk_peak_[chunk] + offset_bytes;
-    if (whole && (offset_bytes == 0 || highest <= target_bytes_)) {
-      next_.peak_bytes = std::max(next_.peak_bytes, highest);
-      next_.excess += offset_bytes == 0 ? chunk_excess_[chunk] : 0;
-      t = chunk_end;
-      continue;
-    }
-    for (const std::size_t last = std::min(end, chunk_end); t < last; ++t) {
-      next_.add(peaks_[t] + offset_bytes, target_bytes_);
-    }
+    if (is_old(patch.value) && !reads(segment, patch.value)) compare(patch.value);
   }
 }
 
@@ -361,33 +355,35 @@ void IncrementalSimulator::count_forward() {
   std::size_t begin = 0;
   std::int64_t offset_bytes = 0;
   for (const ForwardStep& step : forward_) {
-    count(begin, step.event, offset_bytes);
+    peaks_.add_to(next_, begin, step.event, offset_bytes);
     begin = step.event;
     offset_bytes += step.bytes;
   }
-  count(begin, seal_ + 1, offset_bytes);
+  peaks_.add_to(next_, begin, seal_ + 1, offset_bytes);
 }
 
 void IncrementalSimulator::accept() {
-  for (const ForwardStep& step : forward_) {
-    for (std::size_t t = step.event; t <= seal_; ++t) peaks_[t] += step.bytes;
+  std::int64_t offset_bytes = 0;
+  for (std::size_t i = 0; i < forward_.size(); ++i) {
+    offset_bytes += forward_[i].bytes;
+    const std::size_t end = i + 1 < forward_.size() ? forward_[i + 1].event : seal_ + 1;
+    peaks_.raise(forward_[i].event, end, offset_bytes);
   }
-  if (!forward_.empty()) update_chunks(forward_.front().event, seal_ + 1);
   for (std::size_t s = 0; s < segments_.size(); ++s) {
     Segment& segment = segments_[s];
     Change& change = changes_[s];
     patch(segment.state, patches_[change.patches]);
+    patch(segment.draft, patches_[change.patches]);
     segment.state.live_bytes += change.offset_bytes;
     if (s + 1 == segments_.size()) break;
-    for (std::size_t t = segment.begin; t < segment.end; ++t) {
-      peaks_[t] = change.simulated ? next_peaks_[t] : peaks_[t] + change.offset_bytes;
+    if (change.simulated) {
+      const std::span peaks(next_peaks_);
+      peaks_.set(segment.begin, peaks.subspan(segment.begin, segment.end - segment.begin));
+      note_reads(s, change.reads);
+      segment.cost = change.cost;
+    } else if (change.offset_bytes != 0) {
+      peaks_.raise(segment.begin, segment.end, change.offset_bytes);
     }
-    if (change.simulated || change.offset_bytes != 0) update_chunks(segment.begin, segment.end);
-    if (!change.simulated) continue;
-    for (const Index v : segment.reads) segment.is_read[v] = 0;
-    for (const Index v : change.reads) segment.is_read[v] = 1;
-    segment.reads = change.reads;
-    segment.cost = change.cost;
   }
   for (const Undo& u : undo_) is_noted_[u.value] = 0;
   undo_.clear();

@@ -7,6 +7,7 @@
 
 #include "gradrecomp/plan/kept_set.h"
 #include "gradrecomp/plan/simulate.h"
+#include "plan/simulator/event_peaks.h"
 #include "plan/simulator/execution.h"
 
 namespace gradrecomp::plan {
@@ -20,15 +21,8 @@ struct Move {
 };
 
 /// The part of a simulation that a search asks for.
-struct Outcome {
-  std::int64_t peak_bytes = 0;
-  double excess = 0;  ///< sum over events of the bytes above the target
-  Simulation cost;    ///< the replays alone
-
-  void add(std::int64_t peak, std::int64_t target_bytes) {
-    peak_bytes = peak > peak_bytes ? peak : peak_bytes;
-    excess += peak > target_bytes ? static_cast<double>(peak - target_bytes) : 0;
-  }
+struct Outcome : PeakSum {
+  Simulation cost;  ///< the replays alone
 };
 
 /// Simulates plans that differ little from one that it has simulated before.
@@ -73,8 +67,8 @@ class IncrementalSimulator {
     std::size_t begin = 0;
     std::size_t end = 0;
     StepState state;  ///< at its begin
+    StepState draft;  ///< the same, for attempts to run in, so that they copy only what differs
     std::vector<Index> reads;
-    std::vector<std::uint8_t> is_read;
     bool reads_all = false;
     Simulation cost;
   };
@@ -106,22 +100,21 @@ class IncrementalSimulator {
   [[nodiscard]] bool wants_replay(Index op) const;
   void hold(Index v, bool held);
   void patch_seal(std::span<const Move> moves);
-  [[nodiscard]] bool is_affected(std::size_t segment, const std::vector<Patch>& patches) const;
+  [[nodiscard]] std::uint64_t readers_of(const std::vector<Patch>& patches) const;
+  [[nodiscard]] bool reads(std::size_t segment, Index v) const;
+  void note_reads(std::size_t segment, const std::vector<Index>& reads);
   void simulate_segment(std::size_t segment);
   void patch(StepState& state, const std::vector<Patch>& patches) const;
+  void restore(Segment& segment, const std::vector<Patch>& patches);
   void collect_patches(std::size_t segment);
-  void count(std::size_t begin, std::size_t end, std::int64_t offset_bytes);
   void count_forward();
-  void update_chunks(std::size_t begin, std::size_t end);
 
   Execution execution_;
   std::size_t seal_ = 0;
   std::vector<std::size_t> death_;  ///< per value: its event in forward; that of the seal if none
   std::vector<Segment> segments_;   ///< and one more, for the end of the step
-  std::vector<std::int64_t> peaks_;
-  std::vector<std::int64_t> chunk_peak_;
-  std::vector<double> chunk_excess_;
-  std::int64_t target_bytes_ = 0;
+  std::vector<std::uint64_t> readers_;  ///< per value: a bit for each segment that reads its state
+  EventPeaks peaks_;
   std::vector<Index> from_;
   std::int64_t num_deferred_ = 0;  ///< of these that are not 0
   Outcome now_;
@@ -142,7 +135,6 @@ class IncrementalSimulator {
   std::vector<Change> changes_;
   std::vector<std::int64_t> next_peaks_;
   std::int64_t offset_bytes_ = 0;
-  std::size_t position_ = 0;  ///< segment at whose begin the simulator stands
   struct ForwardStep {
     std::size_t event;
     std::int64_t bytes;

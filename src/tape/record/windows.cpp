@@ -52,7 +52,8 @@ std::vector<ReplayTimes> Windows::close(bool is_last, bool takes_apart) {
   std::vector<ReplayTimes> times;
   Window following = next();
   if (verifies_) {
-    times = verify(writer_.tape(), window_.first_op, following.first_op, takes_apart);
+    times =
+        verify(writer_.tape(), window_.first_op, following.first_op, takes_apart, pattern_fits_);
   }
   held_bytes_ += crossing_bytes();
   settle(window_.first_value, keeps_saved_ || is_last);

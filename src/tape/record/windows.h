@@ -62,6 +62,7 @@ class Windows {
   TapeWriter& writer_;
   UnseenWrites& unseen_writes_;
   bool verifies_ = false;
+  PatternFits pattern_fits_;  ///< found by verifying
   bool keeps_saved_ = false;
   Window window_;
   std::int64_t held_bytes_ = 0;  ///< in boundaries, which earlier windows have left behind

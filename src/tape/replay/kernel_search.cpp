@@ -67,7 +67,9 @@ void KernelSearch::find_formula(OpId id, double& seconds) {
     const double taken = stopwatch.seconds();
     const bool is_equal = same_bits(last_made_, made.storage());
     made.reset();  // before patterns take memory
-    if (!is_equal || !fits_patterns(op, formula)) continue;
+    if (!is_equal) continue;
+    const auto compare = [&] { return fits_patterns(op, formula); };
+    if (!pattern_fits_.fits(op, formula, compare)) continue;
     likely = formula;
     op.method.formula = static_cast<std::int8_t>(formula);
     seconds = taken;

@@ -5,6 +5,7 @@
 #include <vector>
 
 #include "tape/replay/sweep.h"
+#include "tape/substitutes/pattern_fits.h"
 
 namespace gradrecomp::tape {
 
@@ -15,7 +16,8 @@ namespace gradrecomp::tape {
 /// op before them, and compared when they have run one by one.
 class KernelSearch : protected Sweep {
  protected:
-  explicit KernelSearch(Tape& tape) : Sweep(tape) {}
+  /// Notes in `pattern_fits` how formulas compare, which another search of the step may know.
+  KernelSearch(Tape& tape, PatternFits& pattern_fits) : Sweep(tape), pattern_fits_(pattern_fits) {}
 
   /// Looks for kernels for an op that has just run, among the ops up to `last`. Where one replays
   /// it, `seconds` becomes what that takes.
@@ -54,6 +56,7 @@ class KernelSearch : protected Sweep {
   int count_candidates(OpId id, OpId last);
   [[nodiscard]] bool are_found_equal(const c10::Storage& one, const c10::Storage& other);
 
+  PatternFits& pattern_fits_;
   JoinTrial trial_;
   c10::Storage last_made_;  ///< by the current op
   /// By operator, the last that gave equal bits.

@@ -193,14 +193,17 @@ std::string Verification::suspects_of(const Op& op, int depth) const {
   return names;
 }
 
-std::vector<ReplayTimes> verify(Tape& tape, OpId first, OpId last, bool finds_kernels) {
+std::vector<ReplayTimes> verify(Tape& tape, OpId first, OpId last, bool finds_kernels,
+                                PatternFits& pattern_fits) {
   const auto& ops = tape.ops();
   const auto on_device = std::find_if(ops.begin() + first, ops.begin() + last,
                                       [](const Op& op) { return op.stream.has_value(); });
   const bool is_on_cpu = on_device == ops.begin() + last;
   std::vector<ReplayTimes> times;
-  run_where_replays_run(is_on_cpu ? c10::Device(c10::kCPU) : on_device->stream->device(),
-                        [&] { times = Verification(tape, finds_kernels).run(first, last); });
+  run_where_replays_run(is_on_cpu ? c10::Device(c10::kCPU) : on_device->stream->device(), [&] {
+    Verification verification(tape, finds_kernels, pattern_fits);
+    times = verification.run(first, last);
+  });
   return times;
 }
 

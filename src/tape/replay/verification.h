@@ -13,8 +13,8 @@ namespace gradrecomp::tape {
 /// has kernels found, too.
 class Verification final : private KernelSearch {
  public:
-  Verification(Tape& tape, bool finds_kernels)
-      : KernelSearch(tape), finds_kernels_(finds_kernels) {}
+  Verification(Tape& tape, bool finds_kernels, PatternFits& pattern_fits)
+      : KernelSearch(tape, pattern_fits), finds_kernels_(finds_kernels) {}
 
   /// Verifies the ops [first, last) and returns their times.
   std::vector<ReplayTimes> run(OpId first, OpId last);
@@ -38,7 +38,9 @@ class Verification final : private KernelSearch {
 
 /// Runs the ops [first, last) once on the originals, where their replays will run, and compares
 /// what they make with the originals that still live, bit by bit; values that differ become
-/// sources. Where `finds_kernels`, also looks for kernels that make the same bits for less.
-std::vector<ReplayTimes> verify(Tape& tape, OpId first, OpId last, bool finds_kernels);
+/// sources. Where `finds_kernels`, also looks for kernels that make the same bits for less;
+/// `pattern_fits` is what that has found in the step so far.
+std::vector<ReplayTimes> verify(Tape& tape, OpId first, OpId last, bool finds_kernels,
+                                PatternFits& pattern_fits);
 
 }  // namespace gradrecomp::tape

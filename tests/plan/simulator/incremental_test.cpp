@@ -79,7 +79,7 @@ class Walk {
     fresh.aim_at(target_bytes_);
     fresh.start(only_wanted(graph_, keep_), from_);
     EXPECT_EQ(outcome.peak_bytes, fresh.now().peak_bytes);
-    EXPECT_EQ(outcome.excess, fresh.now().excess);
+    EXPECT_EQ(outcome.excess_bytes, fresh.now().excess_bytes);
     EXPECT_EQ(outcome.cost.num_replayed_ops, fresh.now().cost.num_replayed_ops);
     EXPECT_NEAR(outcome.cost.replay_seconds, fresh.now().cost.replay_seconds, 1e-6);
     const bool defers = std::ranges::any_of(from_, [](Index t) { return t != 0; });
