@@ -12,9 +12,10 @@
 // and so on up the graph. Backward is known in segments, each with the state at its begin and the
 // values whose states its events read. Where none of these differs, the segment does what it did
 // before, at an offset of live bytes, and what differed at its begin differs at its end. So it is
-// passed over. Else it is simulated from its state at the begin with the differences patched in;
-// what differs at its end is found among the values that were read then or before. An accepted
-// attempt is patched into the states of all segments.
+// passed over. Else it is simulated in a draft of its state at the begin with the differences
+// patched in, and of the draft only what was touched is copied back afterwards. What differs at its
+// end is found among the values that were read then or before. An accepted attempt is patched into
+// the states of all segments.
 
 namespace gradrecomp::plan {
 namespace {
