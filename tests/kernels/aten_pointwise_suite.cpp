@@ -37,6 +37,19 @@ testing::AssertionResult same_for_some_scalar(const std::function<torch::Tensor(
                   : same_bytes(apply(rounded(scalar, *dtype_of(expected.scalar_type()))), expected);
 }
 
+// On a device it may multiply by the inverse.
+testing::AssertionResult same_for_some_quotient(
+    const std::function<torch::Tensor(const Step&)>& apply, float divisor,
+    const torch::Tensor& expected) {
+  const auto divide = [&](float scalar) { return apply({StepKind::div_scalar, nullptr, scalar}); };
+  const auto multiply = [&](float scalar) {
+    return apply({StepKind::mul_scalar, nullptr, 1 / scalar});
+  };
+  const auto as_it_is = same_for_some_scalar(divide, divisor, expected);
+  return as_it_is || expected.is_cpu() ? as_it_is
+                                       : same_for_some_scalar(multiply, divisor, expected);
+}
+
 TEST_P(AtenSuite, EachStepEqualsItsOperator) {
   for (const auto dtype : kDtypes) {
     for (const std::int64_t size : kSizes) {
@@ -51,6 +64,7 @@ TEST_P(AtenSuite, EachStepEqualsItsOperator) {
       const auto mul = [&](float scalar) { return apply({StepKind::mul_scalar, nullptr, scalar}); };
       EXPECT_TRUE(same_for_some_scalar(add, 0.1F, x + 0.1F)) << dtype << size;
       EXPECT_TRUE(same_for_some_scalar(mul, 1 / 0.9F, x * (1 / 0.9F))) << dtype << size;
+      EXPECT_TRUE(same_for_some_quotient(apply, 0.9F, x / 0.9F)) << dtype << size;
     }
   }
 }

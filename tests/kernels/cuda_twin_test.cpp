@@ -83,10 +83,13 @@ TEST_F(CudaTwinTest, PointwiseChain) {
         const auto x = torch::randn({size}).to(dtype), other = torch::randn({size}).to(dtype);
         const auto mask = torch::rand({size}) < 0.5;
         auto y = torch::empty_like(x);
-        std::vector<Step> steps{
-            {StepKind::add, other.data_ptr()}, {StepKind::mul_scalar, nullptr, 1.3F},
-            {StepKind::mask, mask.data_ptr()}, {StepKind::add_scalar, nullptr, 0.3F},
-            {StepKind::mul, other.data_ptr()}, {StepKind::relu}};
+        std::vector<Step> steps{{StepKind::add, other.data_ptr()},
+                                {StepKind::mul_scalar, nullptr, 1.3F},
+                                {StepKind::mask, mask.data_ptr()},
+                                {StepKind::add_scalar, nullptr, 0.3F},
+                                {StepKind::mul, other.data_ptr()},
+                                {StepKind::div_scalar, nullptr, 0.7F},
+                                {StepKind::relu}};
         PointwiseChain args{size, *dtype_of(dtype), x.data_ptr(), y.data_ptr(), steps};
         cpu_.apply_chain(args, nullptr);
         const CudaCopy dx(x, skipped), dother(other, skipped), dmask(mask);

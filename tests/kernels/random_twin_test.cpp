@@ -133,7 +133,8 @@ TEST_F(CudaTwinTest, RandomLayerNorm) {
 }
 
 const std::vector kStepKinds{StepKind::relu,       StepKind::add,        StepKind::mul,
-                             StepKind::add_scalar, StepKind::mul_scalar, StepKind::mask};
+                             StepKind::add_scalar, StepKind::mul_scalar, StepKind::div_scalar,
+                             StepKind::mask};
 
 // Steps, with their operands on the CPU or on the device.
 class RandomSteps {

@@ -37,6 +37,7 @@ class JoinedOps : public ::testing::Test {
   [[nodiscard]] static Step run(const Function& function, const at::Tensor& x,
                                 Options options = {.policy = "drop_all"}) {
     const auto gradient = [&](Region* region) {
+      torch::manual_seed(1);  // for functions that draw
       const auto y = region != nullptr ? region->run([&] { return function(x); }) : function(x);
       return torch::autograd::grad({y.to(at::kFloat).pow(2).sum()}, {x})[0];
     };
@@ -120,12 +121,24 @@ TEST_F(JoinedOps, OfEveryKindGiveEqualBitsInEveryDtype) {
     const auto function = [&](const at::Tensor& t) {
       auto y = (t.sin() * mask * (1 / 0.9) + other) * other;
       y = y + 0.3;
-      y.mul_(1.7).add_(other).add_(0.123).relu_();
-      return (y * 3.3).sin();
+      y.mul_(1.7).add_(other).add_(0.123).div_(0.7).relu_();
+      return (y * 3.3 / 1.3).sin();
     };
     const Step step = run(function, x);
-    EXPECT_GE(num_joining(step.graph), 8) << type;
-    EXPECT_GE(step.report.num_substituted_ops, 8) << type;
+    EXPECT_GE(num_joining(step.graph), 10) << type;
+    EXPECT_GE(step.report.num_substituted_ops, 10) << type;
+  }
+}
+
+// Its mask is drawn, divided by the share that it keeps, and multiplied with.
+TEST_F(JoinedOps, OfADropoutFollowItsUnpackedMask) {
+  for (const auto type : {at::kFloat, at::kHalf, at::kBFloat16}) {
+    const auto function = [](const at::Tensor& x) {
+      return torch::dropout(x.sin(), 0.3, /*train=*/true).sin();
+    };
+    const Step step = run(function, input(type));
+    EXPECT_EQ(num_joining(step.graph), 2) << type;
+    EXPECT_EQ(step.report.num_substituted_ops, 3) << type;
   }
 }
 
@@ -147,12 +160,14 @@ TEST_F(JoinedOps, LeaveWhatKernelsDoNotTakeToTheCall) {
       [&](const at::Tensor& x) { return (x.sin() + column).sin(); },      // broadcasts
       [&](const at::Tensor& x) { return (x.sin() + transposed).sin(); },  // in another order
       [&](const at::Tensor& x) { return at::add(x.sin(), x, 2).sin(); },  // scales its operand
+      [&](const at::Tensor& x) { return (x.sin() / x.exp()).sin(); },     // by no number
+      [&](const at::Tensor& x) { return (at::ones({}) / x.sin()).sin(); },
       [&](const at::Tensor& x) { return x.sin().transpose(0, 1).add(1).sin(); },  // is a view
       [&](const at::Tensor& x) { return (x.sin().to(at::kDouble) * 2).sin(); },
       [&](const at::Tensor& x) { return x.sin().select(3, 2).mul(3).sin(); }};
   for (std::size_t i = 0; i < functions.size(); ++i) {
     const Step step = run(functions[i], input());
-    EXPECT_EQ(step.report.num_substituted_ops, i == 3 ? 1 : 0) << "function " << i;
+    EXPECT_EQ(step.report.num_substituted_ops, i == 5 ? 1 : 0) << "function " << i;
   }
 }
 
@@ -185,7 +200,7 @@ TEST_F(JoinedOps, RoundWholeNumbersOnce) {
   const auto gradient = [&](Region* region) {
     const auto forward = [&] {
       const at::Tensor number = torch::full({}, scale, torch::kLong);
-      return ((x.sin() * scale) * 1e-18 * number * 1e-18).sin();
+      return ((x.sin() * scale) * 1e-18 * number * 1e-18 / scale / number).sin();
     };
     const auto y = region != nullptr ? region->run(forward) : forward();
     return torch::autograd::grad({y.sum()}, {x})[0];
@@ -207,7 +222,8 @@ TEST_F(JoinedOps, StayExactForScalesThatTheFirstStepHadNot) {
     const auto gradient = [&](Region* region) {
       const auto forward = [&] {
         const at::Tensor number = torch::full({}, scale);
-        auto y = (x.sin() * scale + scale).mul_(scale).add_(scale) * number + number;
+        auto y = (x.sin() * scale + scale).mul_(scale).add_(scale).div_(scale) * number + number;
+        y = y / number / scale;
         return at::add(y, other, scale).sin();
       };
       const auto y = region != nullptr ? region->run(forward) : forward();

@@ -14,6 +14,7 @@ enum class StepKind : std::uint8_t {
   mul,         ///< * operand, of the chain's dtype
   add_scalar,  ///< + scalar
   mul_scalar,  ///< * scalar
+  div_scalar,  ///< / scalar; on devices LibTorch may multiply by the inverse instead
   mask,        ///< * operand, bytes 0 or 1: a bool tensor, as dropout makes it
 };
 

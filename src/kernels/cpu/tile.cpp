@@ -57,6 +57,9 @@ void Tile::apply(const Step& step) {
     case StepKind::mul_scalar:
       vector_loops().mul_scalar(values_, step.scalar, size_);
       break;
+    case StepKind::div_scalar:
+      vector_loops().div_scalar(values_, step.scalar, size_);
+      break;
     case StepKind::mask:
       vector_loops().mask(values_, static_cast<const std::uint8_t*>(step.operand) + first_, size_);
       return;  // exact: by 0 or 1

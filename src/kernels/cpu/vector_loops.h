@@ -34,6 +34,7 @@ struct VectorLoops {
   void (*mul)(const float* x, const float* operand, float* v, std::int64_t n);
   void (*add_scalar)(float* v, float scalar, std::int64_t n);
   void (*mul_scalar)(float* v, float scalar, std::int64_t n);
+  void (*div_scalar)(float* v, float scalar, std::int64_t n);
   void (*mask)(float* v, const std::uint8_t* mask, std::int64_t n);
   /// From and to 16-bit storage.
   void (*load)(Dtype dtype, const std::uint16_t* x, float* v, std::int64_t n);

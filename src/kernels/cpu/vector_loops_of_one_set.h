@@ -89,6 +89,10 @@ void mul_scalar_span(float* v, float scalar, std::int64_t n) {
   for (std::int64_t i = 0; i < n; ++i) v[i] *= scalar;
 }
 
+void div_scalar_span(float* v, float scalar, std::int64_t n) {
+  for (std::int64_t i = 0; i < n; ++i) v[i] /= scalar;
+}
+
 void mask_span(float* v, const std::uint8_t* mask, std::int64_t n) {
   GRADRECOMP_INDEPENDENT
   for (std::int64_t i = 0; i < n; ++i) v[i] *= mask[i] != 0 ? 1.0F : 0.0F;
@@ -134,9 +138,9 @@ void round_span(Dtype dtype, float* v, std::int64_t n) {
   }
 }
 
-constexpr VectorLoops kLoops{&normalise_span,  &relu_span,       &add_span,  &mul_span,
-                             &add_scalar_span, &mul_scalar_span, &mask_span, &load_span,
-                             &store_span,      &round_span};
+constexpr VectorLoops kLoops{&normalise_span,  &relu_span,       &add_span,        &mul_span,
+                             &add_scalar_span, &mul_scalar_span, &div_scalar_span, &mask_span,
+                             &load_span,       &store_span,      &round_span};
 
 }  // namespace
 }  // namespace gradrecomp::kernels

@@ -38,6 +38,8 @@ __device__ void apply_step(const Step& step, const Chain<T>& chain, std::int64_t
       return v.each([&](float x, int) { return x + step.scalar; });
     case StepKind::mul_scalar:
       return v.each([&](float x, int) { return x * step.scalar; });
+    case StepKind::div_scalar:
+      return v.each([&](float x, int) { return x / step.scalar; });
     case StepKind::mask: {
       const auto* mask = static_cast<const std::uint8_t*>(step.operand) + first;
       return v.each(

@@ -71,6 +71,7 @@ Pointwise pointwise_kind(std::string_view name, std::string_view overload) {
   if (overload != "Tensor" && overload != "Scalar") return Pointwise::no;
   if (name == "aten::add" || name == "aten::add_") return Pointwise::add;
   if (name == "aten::mul" || name == "aten::mul_") return Pointwise::mul;
+  if (name == "aten::div" || name == "aten::div_") return Pointwise::div;
   return Pointwise::no;
 }
 

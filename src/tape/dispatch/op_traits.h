@@ -13,7 +13,7 @@
 namespace gradrecomp::tape {
 
 /// Operators that compute each element of their result from those at the same place.
-enum class Pointwise : std::uint8_t { no, relu, add, mul };
+enum class Pointwise : std::uint8_t { no, relu, add, mul, div };
 
 /// Normalisations that return their result, the mean and the inverse deviation.
 enum class Norm : std::uint8_t { no, batch, layer };

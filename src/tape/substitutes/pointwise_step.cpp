@@ -49,15 +49,29 @@ bool in_one_order(const Geometry& a, const Geometry& b) {
 /// Whether `other` is one number that the host can read at once.
 bool is_number(const Geometry& other) { return other.sizes().empty() && other.is_on_cpu(); }
 
+StepKind scalar_kind(Pointwise kind) {
+  if (kind == Pointwise::div) return StepKind::div_scalar;
+  return kind == Pointwise::add ? StepKind::add_scalar : StepKind::mul_scalar;
+}
+
+bool takes_scalar(StepKind kind) {
+  return kind == StepKind::add_scalar || kind == StepKind::mul_scalar ||
+         kind == StepKind::div_scalar;
+}
+
+/// In how many ways LibTorch may round a scalar.
+int num_roundings(kernels::Dtype dtype) { return dtype == kernels::Dtype::float32 ? 1 : 2; }
+
 std::optional<PointwiseStep> with_tensor(const Op& op, Pointwise kind, std::int32_t input) {
   PointwiseStep step{.input = input, .operand = 1 - input};
   const Read& x = op.reads[input];
   const Read& other = op.reads[step.operand];
   if (other.value == x.value) return std::nullopt;  // kernels may write over what they read
   const bool adds = kind == Pointwise::add;
+  if (kind == Pointwise::div && (input != 0 || !is_number(*other.geometry))) return std::nullopt;
   if (is_number(*other.geometry)) {
     if (c10::isComplexType(other.geometry->scalar_type())) return std::nullopt;
-    step.kind = adds ? StepKind::add_scalar : StepKind::mul_scalar;
+    step.kind = scalar_kind(kind);
   } else if (other.geometry->shows_like(*x.geometry)) {
     step.kind = adds ? StepKind::add : StepKind::mul;
   } else {
@@ -73,9 +87,7 @@ std::optional<PointwiseStep> with_scalar(const Op& op, Pointwise kind, std::int3
   if (op.arguments.size() < 2 || !op.arguments[1].isScalar()) return std::nullopt;
   const c10::Scalar scalar = op.arguments[1].toScalar();
   if (scalar.isComplex()) return std::nullopt;
-  return PointwiseStep{.kind = kind == Pointwise::add ? StepKind::add_scalar : StepKind::mul_scalar,
-                       .input = input,
-                       .scalar = as_float(scalar)};
+  return PointwiseStep{.kind = scalar_kind(kind), .input = input, .scalar = as_float(scalar)};
 }
 
 bool has_kernels(const Op& op) {
@@ -139,16 +151,20 @@ ReplayMethod still_valid(const ReplayMethod& verified, const Tape& tape, const O
 }
 
 int num_formulas(const PointwiseStep& step, kernels::Dtype dtype) {
-  const bool is_scalar = step.kind == StepKind::add_scalar || step.kind == StepKind::mul_scalar;
-  return is_scalar && dtype != kernels::Dtype::float32 ? 2 : 1;
+  if (!takes_scalar(step.kind)) return 1;
+  return num_roundings(dtype) * (step.kind == StepKind::div_scalar ? 2 : 1);
 }
 
 kernels::Step kernel_step(const PointwiseStep& step, const at::Tensor& operand,
                           kernels::Dtype dtype, int formula) {
   kernels::Step made{.kind = step.kind};
-  if (step.kind == StepKind::add_scalar || step.kind == StepKind::mul_scalar) {
+  if (takes_scalar(step.kind)) {
     made.scalar = operand.defined() ? as_float(operand.item()) : static_cast<float>(step.scalar);
-    if (formula > 0) made.scalar = kernels::rounded(made.scalar, dtype);
+    if (formula % num_roundings(dtype) > 0) made.scalar = kernels::rounded(made.scalar, dtype);
+    if (formula >= num_roundings(dtype) && step.kind == StepKind::div_scalar) {
+      made.kind = StepKind::mul_scalar;
+      made.scalar = 1.0F / made.scalar;
+    }
   } else if (operand.defined()) {
     made.operand = operand.const_data_ptr();
   }

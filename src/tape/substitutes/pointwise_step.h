@@ -34,7 +34,8 @@ std::optional<PointwiseStep> step_after(const Tape& tape, OpId id);
 /// about to be put on the tape. What is not a tensor, such as a scale, may differ between steps.
 ReplayMethod still_valid(const ReplayMethod& verified, const Tape& tape, const Op& op);
 
-/// In how many ways LibTorch's kernels may round the step's scalar; 1 where there is nothing to it.
+/// In how many ways LibTorch's kernels may do the step: how they round its scalar, and whether they
+/// divide by it or multiply by its inverse.
 int num_formulas(const PointwiseStep& step, kernels::Dtype dtype);
 
 /// The step in the form that kernels take, on elements of `dtype`. `operand` is what it reads, if
