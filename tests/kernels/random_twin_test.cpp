@@ -145,7 +145,8 @@ class RandomSteps {
       const StepKind kind = draw.one_of(kStepKinds);
       operands_.push_back(operand(draw, kind, size, dtype));
       copies_.emplace_back(operands_.back(), draw.skipped());
-      const float scalar = 0.1F * static_cast<float>(draw.between(-30, 30));
+      // Never 0, by which a quotient may be a NaN, whose bits are the processor's.
+      const float scalar = 0.1F * static_cast<float>(draw.between(-30, 30)) + 0.05F;
       on_cpu_.push_back({kind, data_of(operands_.back()), scalar});
       on_device_.push_back({kind, copies_.back().data(), scalar});
     }
