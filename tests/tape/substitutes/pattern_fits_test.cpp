@@ -96,10 +96,9 @@ TEST_F(PatternFitsTest, In16BitsSizesAreCompared) {
 TEST_F(PatternFitsTest, InAnotherModeAllIsComparedAnew) {
   const auto once = [&] { batch_norm(at::rand({2, 8, 6, 6})); };
   ask(once);
-  const int num_threads = at::get_num_threads();
-  at::set_num_threads(num_threads + 1);
+  at::globalContext().setBenchmarkCuDNN(true);
   ask(once);
-  at::set_num_threads(num_threads);
+  at::globalContext().setBenchmarkCuDNN(false);
   ask(once);
   EXPECT_EQ(num_compared_, 2);
 }
