@@ -6,6 +6,7 @@
 
 #include "plan/graph/choosable_values.h"
 #include "plan/graph/wanted_values.h"
+#include "plan/simulator/event_peaks.h"
 
 // Note [ Local search ]
 // ~~~~~~~~~~~~~~~~~~~~~
@@ -58,9 +59,9 @@ LocalSearch::Measured LocalSearch::measure(KeptSet keep, std::vector<Sweep> swee
   keep = only_wanted(graph_, std::move(keep));
   const Simulation result = simulator_.run(keep, sweeps, timeline_);
   measured.candidate = candidate(std::move(keep), std::move(sweeps), result);
-  for (const std::int64_t bytes : timeline_.peak_bytes) {
-    measured.excess += static_cast<double>(std::max<std::int64_t>(0, bytes - target_bytes));
-  }
+  PeakSum peaks;
+  for (const std::int64_t bytes : timeline_.peak_bytes) peaks.add(bytes, target_bytes);
+  measured.excess_bytes = peaks.excess_bytes;
   return measured;
 }
 
@@ -89,11 +90,12 @@ Candidate LocalSearch::lower_peak(Candidate start, double max_overhead, int num_
   Measured now = measure(std::move(start.keep), start.sweeps, target_bytes);
   for (int i = 0; i < num_simulations; ++i) {
     Measured next = measure(neighbour(now.candidate.keep), start.sweeps, target_bytes);
-    if (next.candidate.overhead > max_overhead || next.excess > now.excess) continue;
-    if (next.excess == now.excess && next.candidate.total > now.candidate.total) continue;
+    if (next.candidate.overhead > max_overhead || next.excess_bytes > now.excess_bytes) continue;
+    if (next.excess_bytes == now.excess_bytes && next.candidate.total > now.candidate.total)
+      continue;
     now = std::move(next);
     if (now.candidate.result.peak_bytes < best.result.peak_bytes) best = now.candidate;
-    if (now.excess > 0) continue;
+    if (now.excess_bytes > 0) continue;
     target_bytes = below(now.candidate);
     now = measure(std::move(now.candidate.keep), start.sweeps, target_bytes);
   }

@@ -41,7 +41,7 @@ class LocalSearch {
                                     const Simulation& result) const;
   struct Measured {
     Candidate candidate;
-    double excess = 0;  ///< sum over events of the bytes above the target
+    std::int64_t excess_bytes = 0;  ///< sum over events of the bytes above the target
   };
 
   Measured measure(KeptSet keep, std::vector<Sweep> sweeps, std::int64_t target_bytes);

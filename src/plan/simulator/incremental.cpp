@@ -91,11 +91,11 @@ void IncrementalSimulator::start(KeptSet keep, std::vector<Index> cached_from) {
     add_cost(now_.cost, segment.cost);
   }
   peaks_.set(0, next_peaks_);
+  static_cast<PeakSum&>(now_) = peaks_.sum();
   undo_.clear();
   undo_ops_.clear();
   undo_from_.clear();
   std::ranges::fill(is_noted_, 0);
-  aim_at(peaks_.target_bytes());
 }
 
 void IncrementalSimulator::aim_at(std::int64_t target_bytes) {
@@ -353,23 +353,28 @@ void IncrementalSimulator::collect_patches(std::size_t segment) {
 
 void IncrementalSimulator::count_forward() {
   std::ranges::sort(forward_, {}, &ForwardStep::event);
+  for_each_forward_part([this](std::size_t begin, std::size_t end, std::int64_t offset_bytes) {
+    peaks_.add_to(next_, begin, end, offset_bytes);
+  });
+}
+
+/// Calls `visit` with parts of forward and by how many bytes the last attempt offsets each.
+template <typename Visit>
+void IncrementalSimulator::for_each_forward_part(Visit visit) const {
   std::size_t begin = 0;
   std::int64_t offset_bytes = 0;
   for (const ForwardStep& step : forward_) {
-    peaks_.add_to(next_, begin, step.event, offset_bytes);
+    visit(begin, step.event, offset_bytes);
     begin = step.event;
     offset_bytes += step.bytes;
   }
-  peaks_.add_to(next_, begin, seal_ + 1, offset_bytes);
+  visit(begin, seal_ + 1, offset_bytes);
 }
 
 void IncrementalSimulator::accept() {
-  std::int64_t offset_bytes = 0;
-  for (std::size_t i = 0; i < forward_.size(); ++i) {
-    offset_bytes += forward_[i].bytes;
-    const std::size_t end = i + 1 < forward_.size() ? forward_[i + 1].event : seal_ + 1;
-    peaks_.raise(forward_[i].event, end, offset_bytes);
-  }
+  for_each_forward_part([this](std::size_t begin, std::size_t end, std::int64_t offset_bytes) {
+    if (offset_bytes != 0) peaks_.raise(begin, end, offset_bytes);
+  });
   for (std::size_t s = 0; s < segments_.size(); ++s) {
     Segment& segment = segments_[s];
     Change& change = changes_[s];

@@ -108,6 +108,8 @@ class IncrementalSimulator {
   void restore(Segment& segment, const std::vector<Patch>& patches);
   void collect_patches(std::size_t segment);
   void count_forward();
+  template <typename Visit>
+  void for_each_forward_part(Visit visit) const;
 
   Execution execution_;
   std::size_t seal_ = 0;
