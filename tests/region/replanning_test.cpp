@@ -81,6 +81,18 @@ TEST(Robustness, P3EndlesslyManyShapesKeepNoMorePlansThanAllowed) {
   }
 }
 
+TEST(Robustness, P3AnyNumberOfPlansMayBeAllowed) {
+  const auto x = torch::randn({1, 4}).requires_grad_();
+  const std::int64_t power = std::int64_t{1} << 60;
+  for (const std::int64_t most : {power, power + 1, std::numeric_limits<std::int64_t>::max()}) {
+    Region region({.policy = "drop_all", .max_plans = most});
+    for (std::int64_t size = 1; size <= 20; ++size) {
+      region.run([&] { return x.expand({size, 4}).exp().sin().sum(); }).backward();
+      EXPECT_EQ(region.num_plans(), size);
+    }
+  }
+}
+
 TEST(Robustness, P3AnotherDtypeIsAnotherPlan) {
   Region region({.policy = "drop_all"});
   for (int step = 0; step < 6; ++step) {

@@ -7,7 +7,7 @@ namespace gradrecomp::inline GRADRECOMP_NAMESPACE {
 
 namespace {
 
-constexpr std::size_t kMeasurementsAPlan = 16;
+constexpr std::int64_t kMeasurementsAPlan = 16;
 
 bool has_plan(const KnownSequences::Known& known) { return known->plan != nullptr; }
 
@@ -47,8 +47,8 @@ KnownSequences::Known KnownSequences::going_on_so(std::size_t call, std::uint64_
 
 void KnownSequences::add(Known known) {
   if (const Known before = find(*known->recording_plan.sequence)) std::erase(sequences_, before);
-  const auto most = kMeasurementsAPlan * static_cast<std::size_t>(max_plans_);
-  if (sequences_.size() >= most) sequences_.erase(sequences_.begin());
+  const auto num_measured = static_cast<std::int64_t>(sequences_.size());
+  if (num_measured / kMeasurementsAPlan >= max_plans_) sequences_.erase(sequences_.begin());
   activate(std::move(known));
 }
 

@@ -3,6 +3,10 @@
 #include <ATen/core/Tensor.h>
 #include <c10/util/accumulate.h>
 
+#include <algorithm>
+
+#include "tape/dispatch/lists.h"
+
 namespace gradrecomp::tape {
 
 void for_each_tensor(const c10::IValue& argument, VisitTensor visit) {
@@ -29,8 +33,18 @@ void for_each_tensor(const c10::IValue& argument, VisitTensor visit) {
 }
 
 bool is_opaque(const c10::IValue& argument) {
+  if (argument.isTuple()) {
+    const auto may_change = [](const c10::IValue& item) {
+      return item.isList() || is_opaque(item);
+    };
+    return std::ranges::any_of(argument.toTupleRef().elements(), may_change);
+  }
+  if (argument.isList() && !is_flat_list(argument)) {
+    return std::ranges::any_of(argument.toListRef(), is_opaque);
+  }
   return argument.isObject() || argument.isCapsule() || argument.isPyObject() ||
-         argument.isFuture() || argument.isRRef() || argument.isBlob() || argument.isGenericDict();
+         argument.isFuture() || argument.isRRef() || argument.isBlob() ||
+         argument.isGenericDict() || argument.isStorage();
 }
 
 bool grows(const torch::jit::Stack& stack, std::size_t count) {

@@ -13,7 +13,8 @@ using VisitTensor = c10::function_ref<void(const at::Tensor&, std::int32_t eleme
 /// Calls `visit` for every defined tensor in `argument`, at any depth.
 void for_each_tensor(const c10::IValue& argument, VisitTensor visit);
 
-/// Whether its content may change or cannot be copied, so that the call cannot be run again.
+/// Whether its content may change or cannot be copied, at any depth, so that the call cannot be run
+/// again.
 bool is_opaque(const c10::IValue& argument);
 
 /// Whether resize_() or resize_as_(), called with the last `count` of `stack`, takes new memory.

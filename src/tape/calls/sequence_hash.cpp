@@ -26,11 +26,24 @@ void SequenceHash::add_call(const OpTraits& traits, const Op& op, const Tape& ta
   if (traits.fickle == Fickle::by_algorithm && num_algorithm_changes() > 0) {
     add(num_algorithm_changes());
   }
+  add_choices(op);
   if (op.reads.empty()) add_sizes(op);
   for (const Read& read : op.reads) add_read(read, tape);
 }
 
 void SequenceHash::add_part(bool is_packed) { add(is_packed ? kPackedSomething : kPart); }
+
+// Flags and words choose what an operator does, and so whether a replay may do the same. Numbers
+// may change from step to step.
+void SequenceHash::add_choices(const Op& op) {
+  std::uint64_t flags = 1;
+  for (const c10::IValue& argument : op.arguments) {
+    if (argument.isBool()) flags = flags << 1 | static_cast<std::uint64_t>(argument.toBool());
+    if (!argument.isString()) continue;
+    for (const char letter : argument.toStringRef()) add(static_cast<unsigned char>(letter));
+  }
+  if (flags != 1) add(flags);
+}
 
 // The sizes that a factory is asked for, before it runs.
 void SequenceHash::add_sizes(const Op& factory) {
@@ -41,11 +54,13 @@ void SequenceHash::add_sizes(const Op& factory) {
 }
 
 void SequenceHash::add_read(const Read& read, const Tape& tape) {
-  add(static_cast<std::uint64_t>(read.value) << 17 |
+  add(static_cast<std::uint64_t>(static_cast<std::uint16_t>(read.argument)) << 48 |
+      static_cast<std::uint64_t>(read.value) << 17 |
       static_cast<std::uint64_t>(read.has_gradient) << 16 |
       static_cast<std::uint64_t>(read.geometry->backend()) << 9 |
       static_cast<std::uint64_t>(read.requires_grad) << 8 |
       static_cast<std::uint64_t>(read.geometry->scalar_type()));
+  if (read.element > 0) add(read.element);
   for (const auto size : read.geometry->sizes()) add(size);
   for (const auto stride : read.geometry->strides()) add(stride);
   if (tape.values()[read.value].lent) add(kLent);  // nothing is made again from it

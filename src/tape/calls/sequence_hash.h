@@ -22,6 +22,7 @@ class SequenceHash {
   [[nodiscard]] std::uint64_t value() const { return hash_; }
 
  private:
+  void add_choices(const Op& op);
   void add_sizes(const Op& factory);
   void add_read(const Read& read, const Tape& tape);
 

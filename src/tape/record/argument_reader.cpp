@@ -7,6 +7,7 @@
 
 #include "tape/aten/bytes.h"
 #include "tape/calls/arguments.h"
+#include "tape/dispatch/lists.h"
 
 namespace gradrecomp::tape {
 namespace {
@@ -22,6 +23,14 @@ std::size_t num_tensors(c10::ArrayRef<c10::IValue> arguments) {
     }
   }
   return count;
+}
+
+/// Who calls an operator by a stack shares its lists, and may change them afterwards, as may the
+/// operator, if it is not LibTorch's own. Where LibTorch made the stack, nobody else has them.
+c10::IValue own(const c10::IValue& argument, bool is_foreign) {
+  if (!argument.isList()) return argument;
+  const bool may_be_shared = is_foreign || argument.use_count() > 1 || !is_flat_list(argument);
+  return may_be_shared ? with_own_lists(argument) : argument;
 }
 
 }  // namespace
@@ -60,8 +69,9 @@ void ArgumentReader::read_argument(Draft& draft, std::int16_t position,
     read_tensor(draft, tensor, position, element);
   });
   // Tensors in lists of lists and the like are read, but not put back.
-  if (is_opaque(argument) || holds_tensors) draft.op.replayable = false;
-  arguments.push_back(holds_tensors ? c10::IValue() : argument);
+  const bool can_replay = !holds_tensors && !is_opaque(argument);
+  if (!can_replay) draft.op.replayable = false;
+  arguments.push_back(can_replay ? own(argument, draft.traits.foreign) : c10::IValue());
 }
 
 template <typename Tensor>

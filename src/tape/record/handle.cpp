@@ -57,6 +57,8 @@ Handle::~Handle() {
 
 void Handle::call_pack_hook(const at::Tensor& tensor) {
   if (!tensor.defined()) return;
+  original_ = leaf_of(tensor).getIntrusivePtr();
+  required_gradient_ = tensor.requires_grad();
   if (!tensor.is_inference()) {
     version_counter_ = tensor.unsafeGetTensorImpl()->version_counter();
     saved_version_ = version_counter_.current_version();
@@ -70,13 +72,13 @@ void Handle::call_pack_hook(const at::Tensor& tensor) {
   value_ = recorder->save(tensor);
   tape_ = recorder->tape();
   geometry_ = tape_->geometry_of(tensor);
-  original_ = leaf_of(tensor).getIntrusivePtr();
   memory_ = tensor.storage().getWeakStorageImpl();
   if (tensor.is_leaf() && tape_->values()[value_].external) held_ = tensor;
 }
 
 at::Tensor Handle::call_unpack_hook() {
   check_version();
+  check_gradient();
   if (!tape_) return held_;
   const HookTimer timer(*tape_);
   Recorder* recorder = Recorder::installed();
@@ -137,6 +139,19 @@ void Handle::check_version() const {
       producer < 0 ? std::string() : ", made by " + tape_->ops()[producer].name() + ",",
       " is at version ", version, "; expected version ", saved_version_,
       " instead. Hint: replace the in-place operation by one that makes a new tensor.");
+}
+
+// In plain training autograd saves the tensor itself, which may ask for a gradient only later, in
+// time for a backward pass that is differentiated again. What a hook gives back is another tensor
+// to it.
+void Handle::check_gradient() const {
+  if (required_gradient_ || !at::GradMode::is_enabled()) return;
+  const auto original = original_.lock();
+  TORCH_CHECK_VALUE(!original || !original->requires_grad(),
+                    "GradRecomp: a tensor that autograd has saved",
+                    " was given requires_grad_() after that, and is needed under create_graph, "
+                    "where its gradient",
+                    " would be lost. Call requires_grad_() before the region begins.");
 }
 
 }  // namespace gradrecomp::tape

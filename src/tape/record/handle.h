@@ -28,6 +28,7 @@ class Handle final : public torch::autograd::SavedVariableHooks {
 
  private:
   void check_version() const;
+  void check_gradient() const;
   [[nodiscard]] at::Tensor present_original() const;
   [[nodiscard]] at::Tensor rematerialize() const;
   void share_version(const at::Tensor& unpacked) const;
@@ -35,7 +36,8 @@ class Handle final : public torch::autograd::SavedVariableHooks {
   std::shared_ptr<Tape> tape_;          // null: it cannot follow the tensor, or there is none
   const Geometry* geometry_ = nullptr;  // of those that the tape keeps
   c10::VariableVersion version_counter_;
-  ValueId value_ = -1;
+  ValueId value_ : 31 = -1;
+  bool required_gradient_ : 1 = false;  ///< the tensor that was saved, then
   std::uint32_t saved_version_ = 0;
   /// The tensor that was saved, as long as something else holds it.
   c10::weak_intrusive_ptr<c10::TensorImpl> original_{c10::intrusive_ptr<c10::TensorImpl>()};

@@ -7,6 +7,7 @@
 #include "tape/aten/bytes.h"
 #include "tape/aten/stream_scope.h"
 #include "tape/contents.h"
+#include "tape/dispatch/lists.h"
 #include "tape/dispatch/op_traits.h"
 #include "tape/replay/stream_handover.h"
 
@@ -48,13 +49,7 @@ torch::jit::Stack SweepInputs::arguments(const Op& op) {
   stack.reserve(op.arguments.size());
   for (const auto& argument : op.arguments) {
     // Lists are shared by reference, so each replay fills one of its own.
-    if (argument.isTensorList()) {
-      stack.emplace_back(argument.toTensorList().copy());
-    } else if (argument.isList()) {
-      stack.emplace_back(argument.toList().copy());
-    } else {
-      stack.push_back(argument);
-    }
+    stack.push_back(with_own_lists(argument));
   }
   for (const Read& read : op.reads) {
     if (read.argument < 0) continue;

@@ -1,11 +1,17 @@
 // Conformance E6: operators that are not LibTorch's own, whose tags may say too little.
 #include <ATen/core/Generator.h>
+#include <ATen/core/dispatch/Dispatcher.h>
 #include <torch/library.h>
 #include <torch/torch.h>
 
 #include <algorithm>
+#include <cstdint>
+#include <functional>
 #include <memory>
+#include <numeric>
 #include <optional>
+#include <string>
+#include <utility>
 
 #include "gradrecomp/region.h"
 #include "support/modes.h"
@@ -177,6 +183,148 @@ TORCH_LIBRARY_IMPL(gradrecomp_test, CompositeExplicitAutograd, library) {
 }
 
 // Its schema does not say that it writes. In the first step there may be nothing to clip.
+/// Calls `gradrecomp_test::<name>` by a stack, as TorchScript's interpreter does.
+at::Tensor call_boxed(const char* name, torch::jit::Stack stack) {
+  const std::string full_name = std::string("gradrecomp_test::") + name;
+  c10::Dispatcher::singleton().findSchemaOrThrow(full_name.c_str(), "").callBoxed(stack);
+  return stack.front().toTensor();
+}
+
+double sum_of(at::ArrayRef<double> numbers) {
+  return std::accumulate(numbers.begin(), numbers.end(), 0.0);
+}
+
+TORCH_LIBRARY_FRAGMENT(gradrecomp_test, library) {
+  library.def("scaled(Tensor x, float[] factors) -> Tensor");
+  library.def("scaled_if(Tensor x, float[]? factors) -> Tensor");
+  library.def("scaled_by_rows(Tensor x, float[][] factors) -> Tensor");
+  library.def("read_storage(Tensor x, Storage storage) -> Tensor");
+}
+TORCH_LIBRARY_IMPL(gradrecomp_test, CompositeExplicitAutograd, library) {
+  library.impl("scaled", [](const at::Tensor& x, at::ArrayRef<double> factors) {
+    return x * sum_of(factors);
+  });
+  library.impl("scaled_if", [](const at::Tensor& x, std::optional<c10::List<double>> factors) {
+    return x * sum_of(factors.value().vec());
+  });
+  library.impl("scaled_by_rows",
+               [](const at::Tensor& x, const c10::List<c10::List<double>>& factors) {
+                 double sum = 0;
+                 for (const c10::List<double>& row : factors) sum += sum_of(row.vec());
+                 return x * sum;
+               });
+  library.impl("read_storage", [](const at::Tensor& x, const c10::Storage& storage) {
+    return x + at::empty({0}, x.options()).set_(storage, 0, x.sizes(), x.strides());
+  });
+}
+
+/// A few steps of `op`, which is given a weight's multiple, a list and whether to change that list
+/// after its last use: never in the first steps, which are verified, and then always.
+void expect_same_with_lists(
+    const std::function<at::Tensor(const at::Tensor& x, c10::List<double> list, bool changes)>&
+        op) {
+  expect_same_in_every_mode([&](const RunPart& run) {
+    const auto weight = torch::ones({8, 8}).requires_grad_();
+    Tensors all;
+    for (int step = 0; step < 6; ++step) {
+      const auto x = torch::randn({8, 8});
+      const auto part = [&] {
+        return (op(x, c10::List<double>({0.25, 0.5}), step > 3).sin() * weight).exp();
+      };
+      run(part).sum().backward();
+      all.push_back(std::exchange(weight.mutable_grad(), at::Tensor()));
+    }
+    return all;
+  });
+}
+
+// The program may change a list that it has passed on. Replays get what the call got.
+TEST(ForeignOperator, E6RunsAgainWithTheListsThatItGot) {
+  for (const char* name : {"scaled", "scaled_if"}) {
+    SCOPED_TRACE(name);
+    expect_same_with_lists([&](const at::Tensor& x, c10::List<double> list, bool changes) {
+      const auto y = call_boxed(name, {x, list});
+      if (changes) list.set(0, 9.0);
+      return y;
+    });
+  }
+}
+
+TEST(ForeignOperator, E6RunsAgainWithTheListsWithinLists) {
+  expect_same_with_lists([](const at::Tensor& x, c10::List<double> list, bool changes) {
+    const c10::List<c10::List<double>> rows({list, c10::List<double>({1.0})});
+    const auto y = call_boxed("scaled_by_rows", {x, rows});
+    if (changes) list.set(0, 9.0);
+    return y;
+  });
+}
+
+// So too where LibTorch's own operators are called by a stack.
+TEST(BoxedOperator, E6RunsAgainWithTheSizesThatItGot) {
+  const auto ones = c10::Dispatcher::singleton().findSchemaOrThrow("aten::full", "");
+  expect_same_with_lists([&](const at::Tensor& x, const c10::List<double>& list, bool changes) {
+    const c10::List<std::int64_t> sizes({8, 8});
+    torch::jit::Stack stack{sizes,         list.get(0),   c10::IValue(),
+                            c10::IValue(), c10::IValue(), c10::IValue()};
+    ones.callBoxed(stack);
+    if (changes) c10::List<std::int64_t>(sizes).set(0, 1);
+    return stack.front().toTensor() * x;
+  });
+}
+
+// An operator that is as good as its flags, by a state of its own that only verification can find.
+TORCH_LIBRARY_FRAGMENT(gradrecomp_test, library) {
+  library.def("counted(Tensor x, bool counts, str how) -> Tensor");
+}
+TORCH_LIBRARY_IMPL(gradrecomp_test, CompositeExplicitAutograd, library) {
+  library.impl("counted", [](const at::Tensor& x, bool counts, c10::string_view how) {
+    static double count = 0;
+    return x + (counts || how == "counting" ? ++count : 0);
+  });
+}
+
+TEST(ForeignOperator, E6IsVerifiedAnewWhereAFlagOrAWordIsAnother) {
+  for (const bool by_word : {false, true}) {
+    auto weight = torch::ones({8, 8}).requires_grad_();
+    Region region({.policy = "drop_all"});
+    for (int step = 0; step < 12; ++step) {
+      const bool counts = step > 3;
+      const auto x = torch::randn({8, 8});
+      at::Tensor factor;
+      const auto part = [&] {
+        const auto counted = call_boxed(
+            "counted", {x, counts && !by_word, counts && by_word ? "counting" : "plainly"});
+        factor = counted.sin().detach().clone();
+        return (counted.sin() * weight).exp();
+      };
+      region.run(part).sum().backward();
+      const auto gradient = (factor * weight.detach()).exp() * factor;
+      EXPECT_TRUE(at::equal(weight.grad(), gradient)) << "step " << step;
+      weight.mutable_grad() = at::Tensor();
+    }
+  }
+}
+
+// What a storage holds may change without a trace.
+TEST(ForeignOperator, E6ThatReadsAStorageIsNotRunAgain) {
+  expect_same_in_every_mode([](const RunPart& run) {
+    const auto weight = torch::ones({8, 8}).requires_grad_();
+    Tensors all;
+    for (int step = 0; step < 6; ++step) {
+      const auto x = torch::randn({8, 8});
+      const auto part = [&] {
+        const auto a = x.sin();
+        const auto b = call_boxed("read_storage", {x, a.storage()}).cos();
+        a.mul_(step > 3 ? 3 : 1);
+        return (b * weight).exp();
+      };
+      run(part).sum().backward();
+      all.push_back(std::exchange(weight.mutable_grad(), at::Tensor()));
+    }
+    return all;
+  });
+}
+
 TEST(ForeignOperator, H4ThatReturnsNothingMayWrite) {
   static const auto clip = c10::Dispatcher::singleton()
                                .findSchemaOrThrow("gradrecomp_test::clip", "")

@@ -51,5 +51,39 @@ TEST(Gradients, H14OfALeafThatOpsReadByItsViewsCountToo) {
   EXPECT_GE(num_followed, 3);
 }
 
+// To autograd the tensor that it saved is another one then, and the gradient would go nowhere.
+TEST(Gradients, H14OfWhatAsksForThemOnlyAfterTheRegionAreRefused) {
+  const auto second_gradient = [](bool asks_late, const auto& run) {
+    const auto x = torch::full({4}, 2.0).requires_grad_();
+    const auto weight = torch::full({4}, 3.0).requires_grad_(!asks_late);
+    const at::Tensor y = run([&] { return x * x * weight; });
+    weight.requires_grad_();
+    const auto first = torch::autograd::grad({y.sum()}, {x}, {}, /*retain_graph=*/true,
+                                             /*create_graph=*/true);
+    first.front().sum().backward();
+    return weight.grad();
+  };
+  const auto plainly = [](const auto& part) { return part(); };
+  for (const char* policy : {"keep_all", "drop_all"}) {
+    Region region({.policy = policy});
+    const auto in_region = [&](const auto& part) { return region.run(part); };
+    EXPECT_TRUE(at::equal(second_gradient(/*asks_late=*/false, in_region),
+                          second_gradient(/*asks_late=*/false, plainly)));
+    EXPECT_THROW(second_gradient(/*asks_late=*/true, in_region), c10::ValueError);
+  }
+  EXPECT_TRUE(second_gradient(/*asks_late=*/true, plainly).defined());
+}
+
+TEST(Gradients, H14OfWhatAsksForThemLateAreNotMissedByAFirstDerivative) {
+  const auto x = torch::full({4}, 2.0).requires_grad_();
+  const auto weight = torch::full({4}, 3.0);
+  Region region({.policy = "drop_all"});
+  const auto y = region.run([&] { return x * x * weight; });
+  weight.requires_grad_();
+  y.sum().backward();
+  EXPECT_TRUE(at::equal(x.grad(), torch::full({4}, 12.0)));
+  EXPECT_FALSE(weight.grad().defined());
+}
+
 }  // namespace
 }  // namespace gradrecomp::test
