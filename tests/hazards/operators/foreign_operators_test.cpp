@@ -261,18 +261,18 @@ TEST(ForeignOperator, E6RunsAgainWithTheListsWithinLists) {
 
 // So too where LibTorch's own operators are called by a stack.
 TEST(BoxedOperator, E6RunsAgainWithTheSizesThatItGot) {
-  const auto ones = c10::Dispatcher::singleton().findSchemaOrThrow("aten::full", "");
+  const auto full = c10::Dispatcher::singleton().findSchemaOrThrow("aten::full", "");
   expect_same_with_lists([&](const at::Tensor& x, const c10::List<double>& list, bool changes) {
     const c10::List<std::int64_t> sizes({8, 8});
     torch::jit::Stack stack{sizes,         list.get(0),   c10::IValue(),
                             c10::IValue(), c10::IValue(), c10::IValue()};
-    ones.callBoxed(stack);
+    full.callBoxed(stack);
     if (changes) c10::List<std::int64_t>(sizes).set(0, 1);
     return stack.front().toTensor() * x;
   });
 }
 
-// An operator that is as good as its flags, by a state of its own that only verification can find.
+// Under a flag or a word it goes on from a state of its own, which only verification can find.
 TORCH_LIBRARY_FRAGMENT(gradrecomp_test, library) {
   library.def("counted(Tensor x, bool counts, str how) -> Tensor");
 }

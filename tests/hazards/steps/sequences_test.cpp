@@ -78,11 +78,11 @@ TEST(Sequences, H9AreOthersWhereAnArgumentIsAnother) {
 }
 
 TEST(Sequences, H9AreOthersWhereAnElementOfAListIsAnother) {
-  const auto at = torch::arange(8);
+  const auto positions = torch::arange(8);
   expect_two_sequences([&](const at::Tensor& x, const at::Tensor& weight, bool is_other) {
     const auto square = x.narrow(0, 0, 8) * weight;
-    const c10::List<std::optional<at::Tensor>> rows({at, std::nullopt});
-    const c10::List<std::optional<at::Tensor>> columns({std::nullopt, at});
+    const c10::List<std::optional<at::Tensor>> rows({positions, std::nullopt});
+    const c10::List<std::optional<at::Tensor>> columns({std::nullopt, positions});
     return at::index(square, is_other ? columns : rows);
   });
 }
