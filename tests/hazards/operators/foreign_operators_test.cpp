@@ -182,7 +182,6 @@ TORCH_LIBRARY_IMPL(gradrecomp_test, CompositeExplicitAutograd, library) {
   });
 }
 
-// Its schema does not say that it writes. In the first step there may be nothing to clip.
 /// Calls `gradrecomp_test::<name>` by a stack, as TorchScript's interpreter does.
 at::Tensor call_boxed(const char* name, torch::jit::Stack stack) {
   const std::string full_name = std::string("gradrecomp_test::") + name;
@@ -218,20 +217,15 @@ TORCH_LIBRARY_IMPL(gradrecomp_test, CompositeExplicitAutograd, library) {
   });
 }
 
-/// A few steps of `op`, which is given a weight's multiple, a list and whether to change that list
-/// after its last use: never in the first steps, which are verified, and then always.
-void expect_same_with_lists(
-    const std::function<at::Tensor(const at::Tensor& x, c10::List<double> list, bool changes)>&
-        op) {
+/// Steps that read what `op` makes of their input. `is_late`: not in the first steps, which are
+/// verified, but in those that may follow a plan.
+void expect_same_steps(const std::function<at::Tensor(const at::Tensor& x, bool is_late)>& op) {
   expect_same_in_every_mode([&](const RunPart& run) {
     const auto weight = torch::ones({8, 8}).requires_grad_();
     Tensors all;
     for (int step = 0; step < 6; ++step) {
       const auto x = torch::randn({8, 8});
-      const auto part = [&] {
-        return (op(x, c10::List<double>({0.25, 0.5}), step > 3).sin() * weight).exp();
-      };
-      run(part).sum().backward();
+      run([&] { return (op(x, step > 3).sin() * weight).exp(); }).sum().backward();
       all.push_back(std::exchange(weight.mutable_grad(), at::Tensor()));
     }
     return all;
@@ -242,19 +236,21 @@ void expect_same_with_lists(
 TEST(ForeignOperator, E6RunsAgainWithTheListsThatItGot) {
   for (const char* name : {"scaled", "scaled_if"}) {
     SCOPED_TRACE(name);
-    expect_same_with_lists([&](const at::Tensor& x, c10::List<double> list, bool changes) {
-      const auto y = call_boxed(name, {x, list});
-      if (changes) list.set(0, 9.0);
+    expect_same_steps([&](const at::Tensor& x, bool is_late) {
+      c10::List<double> factors({0.25, 0.5});
+      const auto y = call_boxed(name, {x, factors});
+      if (is_late) factors.set(0, 9.0);
       return y;
     });
   }
 }
 
 TEST(ForeignOperator, E6RunsAgainWithTheListsWithinLists) {
-  expect_same_with_lists([](const at::Tensor& x, c10::List<double> list, bool changes) {
-    const c10::List<c10::List<double>> rows({list, c10::List<double>({1.0})});
+  expect_same_steps([](const at::Tensor& x, bool is_late) {
+    c10::List<double> row({0.25, 0.5});
+    const c10::List<c10::List<double>> rows({row, c10::List<double>({1.0})});
     const auto y = call_boxed("scaled_by_rows", {x, rows});
-    if (changes) list.set(0, 9.0);
+    if (is_late) row.set(0, 9.0);
     return y;
   });
 }
@@ -262,12 +258,12 @@ TEST(ForeignOperator, E6RunsAgainWithTheListsWithinLists) {
 // So too where LibTorch's own operators are called by a stack.
 TEST(BoxedOperator, E6RunsAgainWithTheSizesThatItGot) {
   const auto full = c10::Dispatcher::singleton().findSchemaOrThrow("aten::full", "");
-  expect_same_with_lists([&](const at::Tensor& x, const c10::List<double>& list, bool changes) {
-    const c10::List<std::int64_t> sizes({8, 8});
-    torch::jit::Stack stack{sizes,         list.get(0),   c10::IValue(),
+  expect_same_steps([&](const at::Tensor& x, bool is_late) {
+    c10::List<std::int64_t> sizes({8, 8});
+    torch::jit::Stack stack{sizes,         0.25,          c10::IValue(),
                             c10::IValue(), c10::IValue(), c10::IValue()};
     full.callBoxed(stack);
-    if (changes) c10::List<std::int64_t>(sizes).set(0, 1);
+    if (is_late) sizes.set(0, 1);
     return stack.front().toTensor() * x;
   });
 }
@@ -307,24 +303,15 @@ TEST(ForeignOperator, E6IsVerifiedAnewWhereAFlagOrAWordIsAnother) {
 
 // What a storage holds may change without a trace.
 TEST(ForeignOperator, E6ThatReadsAStorageIsNotRunAgain) {
-  expect_same_in_every_mode([](const RunPart& run) {
-    const auto weight = torch::ones({8, 8}).requires_grad_();
-    Tensors all;
-    for (int step = 0; step < 6; ++step) {
-      const auto x = torch::randn({8, 8});
-      const auto part = [&] {
-        const auto a = x.sin();
-        const auto b = call_boxed("read_storage", {x, a.storage()}).cos();
-        a.mul_(step > 3 ? 3 : 1);
-        return (b * weight).exp();
-      };
-      run(part).sum().backward();
-      all.push_back(std::exchange(weight.mutable_grad(), at::Tensor()));
-    }
-    return all;
+  expect_same_steps([](const at::Tensor& x, bool is_late) {
+    const auto a = x.sin();
+    const auto b = call_boxed("read_storage", {x, a.storage()}).cos();
+    a.mul_(is_late ? 3 : 1);
+    return b;
   });
 }
 
+// Its schema does not say that it writes. In the first step there may be nothing to clip.
 TEST(ForeignOperator, H4ThatReturnsNothingMayWrite) {
   static const auto clip = c10::Dispatcher::singleton()
                                .findSchemaOrThrow("gradrecomp_test::clip", "")
