@@ -20,6 +20,17 @@ enum class Verify : std::uint8_t {
   never,          ///< trust schemas and tags alone; saves one forward pass of the first step
 };
 
+/// In which forms kept values may wait for backward.
+enum class Forms : std::uint8_t {
+  exact,  ///< as they are, so that gradients have plain training's bits
+  /// Values of float32 also rounded to bfloat16, in half their bytes, where that costs less than to
+  /// keep or to replay them. What backward reads is then off by 2^-8 of its size at most, and what
+  /// replays make of it, and gradients, by what comes of that; docs/design/rounding.md says of
+  /// which operators. Losses and buffers are plain training's. Masks, integers and what is drawn
+  /// stay exact.
+  lossy_bf16,
+};
+
 /// What a region may spend, and how it is watched. Give one budget or one policy.
 struct Options {
   static constexpr double kDefaultOverhead = 0.05;
@@ -54,6 +65,10 @@ struct Options {
   /// region makes values on several devices, only those of the main one go, and only if the budget
   /// is about that one alone.
   bool offload = false;
+  /// Under a budget only, and not together with `offload`. Plans say how much they round, and
+  /// reports that gradients are not plain's. Their promise in seconds is not measured again. What
+  /// is captured into a CUDA graph stays exact.
+  Forms forms = Forms::exact;
   Verify verify = Verify::first_step;
   /// How much of the memory that replays read and the program still holds is compared, such as
   /// weights and inputs: before backward the program may write to it past the dispatcher and past

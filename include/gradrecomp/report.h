@@ -26,9 +26,10 @@ struct StepReport {
   std::int64_t num_substituted_ops = 0;  ///< of these, by kernels in place of their calls
   double replay_seconds = 0;
   std::int64_t offloaded_bytes = 0;  ///< that have left for host memory
+  std::int64_t rounded_bytes = 0;    ///< that wait for backward rounded to bfloat16
   /// Bytes held beyond the plan and counted in no predicted peak: copies of lent memory
   /// (from_blob()) that replays still need, or results computed from it, and values that stayed
-  /// because the host had no memory for them.
+  /// because there was no memory for their copies.
   std::int64_t unplanned_bytes = 0;
 };
 

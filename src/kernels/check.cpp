@@ -131,6 +131,20 @@ void check(const UnpackIndices& args) {
   check_pointer("unpack_indices", "indices", args.indices);
 }
 
+void check(const RoundFloats& args) {
+  check_count("round_floats", "num_elements", args.num_elements);
+  if (args.num_elements == 0) return;
+  check_pointer("round_floats", "numbers", args.numbers);
+  check_pointer("round_floats", "rounded", args.rounded);
+}
+
+void check(const WidenFloats& args) {
+  check_count("widen_floats", "num_elements", args.num_elements);
+  if (args.num_elements == 0) return;
+  check_pointer("widen_floats", "rounded", args.rounded);
+  check_pointer("widen_floats", "numbers", args.numbers);
+}
+
 void check(const HashMemory& args) {
   for (const HashedMemory& memory : args.parts) {
     check_count("hash_memory", "num_bytes", memory.num_bytes);

@@ -18,6 +18,8 @@ constexpr Table kCpu{.batch_norm_apply = &cpu::batch_norm_apply,
                      .unpack_mask = &cpu::unpack_mask,
                      .pack_indices = &cpu::pack_indices,
                      .unpack_indices = &cpu::unpack_indices,
+                     .round_floats = &cpu::round_floats,
+                     .widen_floats = &cpu::widen_floats,
                      .hash_memory = &cpu::hash_memory};
 
 // Constant-initialised, so that a library may register before this file's own initialisers ran.

@@ -49,6 +49,10 @@ std::string Plan::brief_report() const {
     text << ", " << spelled_bytes(offloaded_bytes) << " to host memory and back, stalls "
          << spelled_percent(predicted_stall);
   }
+  if (!roundings.empty()) {
+    text << ", " << spelled_bytes(rounded_bytes) << " rounded to bfloat16 (gradients are not "
+         << "plain's), which takes " << spelled_percent(predicted_rounding);
+  }
   if (proven_peak_bytes > 0) {
     text << "; proven: no plan below " << spelled_bytes(proven_peak_bytes)
          << " at this overhead, nor below " << spelled_percent(proven_overhead)

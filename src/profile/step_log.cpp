@@ -109,6 +109,7 @@ void StepLog::add_op(const Tape& tape, OpId id, double seconds) {
   op.flops = flops.forward;
   graph_.step_flops += flops.forward + flops.backward;
   op.bytes_moved = bytes_moved_by(recorded, tape);
+  if (recorded.rng != nullptr) drawing_ops_.push_back(id);
   memory_.add_op();
   graph_.ops.push_back(std::move(op));
   mark(EventKind::run_op, id);
@@ -134,8 +135,9 @@ void StepLog::look_for_deaths(const Tape& tape) {
   });
 }
 
-void StepLog::saved(const Tape& /*tape*/, ValueId value) {
+void StepLog::saved(const Tape& /*tape*/, ValueId value, c10::ScalarType type) {
   read_device_log();
+  saved_types_.push_back({value, type});
   mark(EventKind::save, value);
 }
 
@@ -287,6 +289,7 @@ plan::Graph StepLog::graph_so_far(const Tape& tape, std::uint64_t signature) {
   resolve_versions(tape);
   add_ops(tape);
   add_values(tape);
+  mark_forms(tape, saved_types_, drawing_ops_, graph_);
   average_seconds_of_equal_ops(graph_);
   graph_.step_seconds = has_stream_times() ? stream_times_.backward_seconds() : backward_seconds_;
   for (const plan::Op& op : graph_.ops) graph_.step_seconds += op.is_part ? 0 : op.replay_seconds;

@@ -12,6 +12,7 @@
 
 #include "gradrecomp/plan/graph.h"
 #include "profile/allocation_sink.h"
+#include "profile/forms/forms.h"
 #include "profile/step_memory.h"
 #include "profile/times/stream_times.h"
 #include "tape/observer.h"
@@ -39,7 +40,7 @@ class StepLog final : public tape::Observer, public AllocationSink {
   void op_begins(const tape::Tape& tape) override;
   void op_ends(const tape::Tape& tape, tape::OpId op) override;
   void took_in(const tape::Tape& tape, tape::OpId op) override;
-  void saved(const tape::Tape& tape, tape::ValueId value) override;
+  void saved(const tape::Tape& tape, tape::ValueId value, c10::ScalarType type) override;
   void sealed(const tape::Tape& tape) override;
   void demanded(const tape::Tape& tape, tape::ValueId value) override;
   void replay_begins(const tape::Tape& tape) override;
@@ -95,6 +96,8 @@ class StepLog final : public tape::Observer, public AllocationSink {
   const tape::Tape* const tape_address_;
   StepMemory memory_;
   StreamTimes stream_times_;
+  std::vector<SavedType> saved_types_;
+  std::vector<tape::OpId> drawing_ops_;
   std::vector<tape::ValueId> watched_;
   std::vector<std::uint8_t> dead_;
   std::vector<tape::ValueId> died_in_op_;

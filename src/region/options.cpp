@@ -36,6 +36,13 @@ void validate(const Options& options) {
   TORCH_CHECK_VALUE(
       options.max_plans > 0, "Options::max_plans is ", options.max_plans,
       ", but must be positive. Pass the number of shapes that steps alternate between.");
+  TORCH_CHECK_VALUE(options.forms == Forms::exact || !options.offload,
+                    "Options::forms is Forms::lossy_bf16 and Options::offload is set, but only one "
+                    "may be. Offload to keep plain training's bits.");
+  TORCH_CHECK_VALUE(
+      options.forms != Forms::exact || !options.plan || options.plan->roundings.empty(),
+      "Options::plan rounds values, but Options::forms is Forms::exact. Set it to "
+      "Forms::lossy_bf16 if gradients may differ from plain training's.");
   TORCH_CHECK_VALUE(
       !options.plan || !options.policy,
       "Options::plan and Options::policy are both set, but only one may be. For op sequences that "

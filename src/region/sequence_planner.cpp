@@ -4,6 +4,7 @@
 
 #include <algorithm>
 #include <cmath>
+#include <optional>
 #include <stdexcept>
 #include <string>
 #include <string_view>
@@ -13,6 +14,7 @@
 #include "gradrecomp/plan/make_plan.h"
 #include "gradrecomp/plan/predict.h"
 #include "gradrecomp/plan/signature.h"
+#include "gradrecomp/rounding_speed.h"
 
 namespace gradrecomp::inline GRADRECOMP_NAMESPACE {
 
@@ -23,9 +25,9 @@ tape::SweepPlans sweep_plans_of(const plan::Plan& plan) {
   return std::make_shared<const std::vector<plan::Sweep>>(plan.sweeps);
 }
 
-tape::Offloads offloads_of(const plan::Plan& plan) {
-  if (plan.offloads.empty()) return nullptr;
-  return std::make_shared<const tape::OffloadPlan>(plan.offloads);
+tape::Absences absences_of(const plan::Plan& plan) {
+  if (plan.offloads.empty() && plan.roundings.empty()) return nullptr;
+  return std::make_shared<const tape::AbsencePlan>(plan.offloads, plan.roundings);
 }
 
 std::shared_ptr<const tape::Retentions> retentions_of(const plan::Plan& plan,
@@ -100,6 +102,15 @@ plan::Graph remeasured(plan::Graph graph, const plan::Plan& plan, const Measured
   return graph;
 }
 
+/// None where it cannot be measured, for lack of memory too: then nothing is rounded.
+std::optional<double> rounding_speed(c10::Device device) {
+  try {
+    return measured_rounding_speed(device);
+  } catch (const c10::OutOfMemoryError&) {
+    return std::nullopt;
+  }
+}
+
 /// Nothing that recording would be worth.
 bool saves_nothing(const plan::Plan& plan) {
   constexpr double kLittle = 0.01;
@@ -115,7 +126,7 @@ void SequencePlanner::plan(KnownSequence& known, bool is_first) {
   known.name = std::make_shared<const std::string>(known.plan->brief_report());
   known.recording_plan.retentions = retentions_of(*known.plan, graph);
   known.recording_plan.sweeps = sweep_plans_of(*known.plan);
-  known.recording_plan.offloads = offloads_of(*known.plan);
+  known.recording_plan.absences = absences_of(*known.plan);
   known.recording_plan.guarded = nullptr;
   if (known.device.is_cpu() && !known.addresses) {
     known.addresses = std::make_shared<arena::SequenceAddresses>();
@@ -129,6 +140,9 @@ plan::Plan SequencePlanner::make_plan(const KnownSequence& known, bool is_first)
   plan::Request request = request_of(options_);
   request.effort = search_effort(graph);
   if (options_.offload) request.host_link = measured_host_link(known.device);
+  if (options_.forms == Forms::lossy_bf16) {
+    request.bytes_rounded_per_second = rounding_speed(known.device);
+  }
   if (request.max_overhead && request.cost == plan::CostModel::seconds) {
     request.max_overhead = std::max(0.0, *request.max_overhead - known.recording_overhead);
   }
@@ -138,7 +152,8 @@ plan::Plan SequencePlanner::make_plan(const KnownSequence& known, bool is_first)
 std::optional<PlanTrial> SequencePlanner::trial_of(const KnownSequence& known) const {
   constexpr double kSmallShare = 0.005;  // of the step
   constexpr double kSecondsAnOp = 4e-6;  // that recording takes on a slow machine
-  if (!known.device.is_cpu() || known.records_nothing || options_.plan || options_.offload) {
+  const bool moves_values = options_.offload || options_.forms != Forms::exact;
+  if (!known.device.is_cpu() || known.records_nothing || options_.plan || moves_values) {
     return std::nullopt;
   }
   if (options_.policy == plan::Policy("keep_all")) return PlanTrial(/*compares=*/false);

@@ -28,7 +28,7 @@ tape::RecordingPlan drop_everything() {
 tape::Retentions retentions_of(const tape::Tape& tape) {
   tape::Retentions retentions;
   for (const tape::Value& value : tape.values()) {
-    const bool is_kept = value.hold == tape::Hold::kept || value.hold == tape::Hold::offloaded;
+    const bool is_kept = value.hold == tape::Hold::kept || value.hold == tape::Hold::away;
     retentions.push_back(tape::retention(value.must_keep, is_kept));
   }
   for (const tape::Op& op : tape.ops()) {
@@ -125,7 +125,9 @@ void Step::begin_profile() {
   }
   // Autograd saves an op's inputs before the op is seen, also those of the very first.
   for (tape::ValueId id = 0; id < static_cast<tape::ValueId>(tape_->values().size()); ++id) {
-    for (int i = 0; i < tape_->values()[id].num_handles; ++i) log_->saved(*tape_, id);
+    for (int i = 0; i < tape_->values()[id].num_handles; ++i) {
+      log_->saved(*tape_, id, c10::ScalarType::Undefined);
+    }
   }
 }
 
@@ -139,9 +141,10 @@ void Step::place_blocks() {
   if (addresses) placed_ = std::make_unique<arena::PlacedStep>(std::move(addresses));
 }
 
-/// A graph that is captured runs later, when host memory may hold something else.
+/// A graph that is captured runs later, when host memory may hold something else, so nothing goes
+/// there; nor is anything rounded then.
 tape::RecordingPlan Step::as_far_as_possible(tape::RecordingPlan plan) const {
-  if (is_captured_) plan.offloads = nullptr;
+  if (is_captured_) plan.absences = nullptr;
   return plan;
 }
 

@@ -47,6 +47,7 @@ void StepReports::replayed(std::int64_t number, const tape::Counts& counts) {
   last_.num_substituted_ops = counts.substituted_ops;
   last_.replay_seconds = counts.replay_seconds;
   last_.offloaded_bytes = counts.offloaded_bytes;
+  last_.rounded_bytes = counts.rounded_bytes;
   last_.unplanned_bytes = counts.unplanned_bytes;
 }
 

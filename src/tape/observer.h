@@ -1,5 +1,7 @@
 #pragma once
 
+#include <c10/core/ScalarType.h>
+
 #include "gradrecomp/version.h"
 #include "tape/op.h"
 
@@ -17,7 +19,7 @@ class Observer {
   virtual void op_ends(const Tape& tape, OpId op) = 0;
   /// `op` stands for a call whose begin was not seen, only its results.
   virtual void took_in(const Tape& tape, OpId op) = 0;
-  virtual void saved(const Tape& tape, ValueId value) = 0;
+  virtual void saved(const Tape& tape, ValueId value, c10::ScalarType type) = 0;
   virtual void sealed(const Tape& tape) = 0;
   virtual void demanded(const Tape& tape, ValueId value) = 0;
   /// What a demand sets off has been enqueued when it ends; a replay that throws does not end.

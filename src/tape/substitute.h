@@ -36,6 +36,9 @@ class Substitute {
   /// verification to find, for each op.
   [[nodiscard]] virtual int num_formulas() const = 0;
 
+  /// Whether the recorded call makes the result, too.
+  [[nodiscard]] virtual bool has_call() const { return true; }
+
   /// Whether it does followers in its pass, too.
   [[nodiscard]] virtual bool has_followers() const { return false; }
 

@@ -60,7 +60,7 @@ bool Tape::abandoned(ValueId id) const {
 
 c10::Storage Tape::live_storage(ValueId id) const {
   const Value& value = values_[id];
-  if (value.hold == Hold::fetched) value.host()->arrive();
+  if (value.hold == Hold::fetched) value.copy()->arrive();
   if (value.storage) return value.storage;
   if (value.overwritten_by >= 0 || value.stale) return {};
   auto storage = value.owner.lock();
@@ -128,7 +128,7 @@ void Tape::let_go(ValueId id) {
   const OwnWork own_work;
   Value& value = values_[id];
   value.hold = Hold::none;
-  if (value.rare) value.rare->host.reset();  // before the storage, of which it may still be copying
+  if (value.rare) value.rare->copy.reset();  // before the storage, of which it may still be copying
   value.storage = c10::Storage();
 }
 
@@ -166,13 +166,13 @@ void Tape::lose(ValueId id) {
 
 void Tape::bring_back(ValueId id) {
   const OwnWork own_work;
-  hold(id, Hold::fetched, values_[id].host()->bring_back());
+  hold(id, Hold::fetched, values_[id].copy()->bring_back());
 }
 
 void Tape::forget_copy(ValueId id) {
   if (values_[id].hold != Hold::fetched) return let_go(id);
-  values_[id].host()->give_up();
-  hold(id, Hold::offloaded, c10::Storage());
+  values_[id].copy()->give_up();
+  hold(id, Hold::away, c10::Storage());
 }
 
 void Tape::stop_wanting(ValueId first) {
@@ -281,9 +281,9 @@ void Tape::print_what_replays_read() {
   contents_->on_devices().hash_expected();
 }
 
-void Tape::follow(SweepPlans sweeps, Offloads offloads) {
+void Tape::follow(SweepPlans sweeps, Absences absences) {
   sweep_plans_ = std::move(sweeps);
-  offloads_ = std::move(offloads);
+  absences_ = std::move(absences);
 }
 
 const plan::Sweep* Tape::sweep_plan(ValueId target) const {

@@ -13,8 +13,8 @@
 
 #include "gradrecomp/guard.h"
 #include "gradrecomp/plan/plan.h"
+#include "tape/away/absence_plan.h"
 #include "tape/geometries.h"
-#include "tape/host_memory/offload_plan.h"
 #include "tape/value.h"
 
 namespace gradrecomp::tape {
@@ -42,6 +42,7 @@ struct Counts {
   std::int64_t substituted_ops = 0;   ///< of these, made again by kernels instead of their calls
   double replay_seconds = 0;
   std::int64_t offloaded_bytes = 0;  ///< that have left for host memory
+  std::int64_t rounded_bytes = 0;    ///< that have left for rounded copies
   /// Held since the region ended, for replays yet to come, as lent memory they read went.
   std::int64_t unplanned_bytes = 0;
 };
@@ -157,12 +158,12 @@ class Tape : public std::enable_shared_from_this<Tape> {
 
   // --- the plan it is under ---
 
-  /// From now on replays cache what `sweeps` say, and what is kept goes to host memory as
-  /// `offloads` say. Values that do not exist are passed over.
-  void follow(SweepPlans sweeps, Offloads offloads);
+  /// From now on replays cache what `sweeps` say, and what is kept goes away as `absences` say.
+  /// Values that do not exist are passed over.
+  void follow(SweepPlans sweeps, Absences absences);
   /// What the plan says of the sweep that a demand for `target` sets off; null: nothing.
   [[nodiscard]] const plan::Sweep* sweep_plan(ValueId target) const;
-  [[nodiscard]] const OffloadPlan* offloads() const { return offloads_.get(); }
+  [[nodiscard]] const AbsencePlan* absences() const { return absences_.get(); }
   /// What to call the plan in messages.
   void name_plan(std::shared_ptr<const std::string> name) { plan_name_ = std::move(name); }
   [[nodiscard]] const std::string* plan_name() const { return plan_name_.get(); }
@@ -198,7 +199,7 @@ class Tape : public std::enable_shared_from_this<Tape> {
   Guard guard_ = Guard::sampled;
   std::shared_ptr<Observer> observer_;
   SweepPlans sweep_plans_;
-  Offloads offloads_;
+  Absences absences_;
   std::shared_ptr<const std::string> plan_name_;
   bool sealed_ = false;
   Counts counts_;

@@ -11,23 +11,23 @@
 
 namespace gradrecomp::tape {
 
-class HostCopy;
+class ValueCopy;
 
 /// Why the tape itself holds a value's storage.
 enum class Hold : std::uint8_t {
-  none,       ///< dropped: it lives only as long as the program holds it
-  window,     ///< saved by autograd, held until the current window closes
-  kept,       ///< the plan keeps it, or it is a boundary of a step without one
-  source,     ///< cannot be made again: external, not replayable, or verification failed
-  cached,     ///< made again by a replay, held until its last handle is released
-  listed,     ///< made again by a replay whose plan lists it, held until nothing wants it
-  offloaded,  ///< kept, in host memory alone
-  fetched,    ///< back from there, held until nothing wants it
+  none,     ///< dropped: it lives only as long as the program holds it
+  window,   ///< saved by autograd, held until the current window closes
+  kept,     ///< the plan keeps it, or it is a boundary of a step without one
+  source,   ///< cannot be made again: external, not replayable, or verification failed
+  cached,   ///< made again by a replay, held until its last handle is released
+  listed,   ///< made again by a replay whose plan lists it, held until nothing wants it
+  away,     ///< kept, in a copy alone: in host memory, or rounded
+  fetched,  ///< back from there, held until nothing wants it
 };
 
 /// What few values need, so that the others are smaller.
 struct RareParts {
-  std::shared_ptr<HostCopy> host = {};  ///< of an offloaded value, as long as the tape holds it
+  std::shared_ptr<ValueCopy> copy = {};  ///< of a value that may be away, as long as it is held
   /// Those of aliases that autograd does not take for views (aten::_unsafe_view): they count by
   /// themselves.
   std::vector<c10::VariableVersion> alias_counters = {};
@@ -48,7 +48,7 @@ struct RareParts {
 struct Value {
   /// The storage, whether the tape holds it or not. Also keeps its address from being used again.
   c10::weak_intrusive_ptr<c10::StorageImpl> owner{c10::intrusive_ptr<c10::StorageImpl>()};
-  c10::Storage storage;    ///< the tape's own hold; empty if `hold` is none or offloaded
+  c10::Storage storage;    ///< the tape's own hold; empty if `hold` is none or away
   c10::Storage temporary;  ///< made in the current replay sweep
   c10::VariableVersion version_counter;
   std::unique_ptr<RareParts> rare;  ///< null: it needs none of them
@@ -83,8 +83,8 @@ struct Value {
     return rare ? version + rare->aliases_version() : version;
   }
 
-  /// Its copy in host memory; null: none.
-  [[nodiscard]] HostCopy* host() const { return rare ? rare->host.get() : nullptr; }
+  /// What it is while it is away; null: it has none.
+  [[nodiscard]] ValueCopy* copy() const { return rare ? rare->copy.get() : nullptr; }
 
   RareParts& with_rare() {
     if (!rare) rare = std::make_unique<RareParts>();

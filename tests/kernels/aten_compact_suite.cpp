@@ -1,4 +1,5 @@
 #include <cstring>
+#include <limits>
 
 #include "aten_suite.h"
 
@@ -52,6 +53,42 @@ TEST_P(AtenSuite, MaskMayBeginAtAnyAddress) {
   const auto back = misaligned(torch::ones_like(mask));
   kernels().unpack_mask({1001, data_of(bits), back.data_ptr()}, stream());
   EXPECT_TRUE(same_bytes(back, mask));
+}
+
+torch::Tensor rounded_by(const Table& kernels, const torch::Tensor& numbers, Stream stream) {
+  const auto rounded = torch::empty_like(numbers, torch::kBFloat16);
+  kernels.round_floats({numbers.numel(), numbers.const_data_ptr<float>(),
+                        static_cast<std::uint16_t*>(rounded.data_ptr())},
+                       stream);
+  return rounded;
+}
+
+TEST_P(AtenSuite, NumbersAreRoundedAsToBfloat16) {
+  for (const std::int64_t size : {0, 1, 7, 1000, 70001}) {
+    const auto exponents = torch::randint(-130, 127, {size}).to(torch::kFloat);
+    const auto numbers = on_device(torch::randn({size}) * exponents.exp2());
+    const auto rounded = rounded_by(kernels(), numbers, stream());
+    const auto expected = numbers.to(torch::kBFloat16);
+    EXPECT_TRUE(same_bytes(rounded, expected)) << size;
+    const auto back = torch::empty_like(numbers);
+    kernels().widen_floats({size, static_cast<const std::uint16_t*>(rounded.const_data_ptr()),
+                            back.mutable_data_ptr<float>()},
+                           stream());
+    EXPECT_TRUE(same_bytes(back, expected.to(torch::kFloat))) << size;
+  }
+}
+
+TEST_P(AtenSuite, RoundedNumbersStayFiniteAndNaN) {
+  const float largest = std::numeric_limits<float>::max();
+  const float infinity = std::numeric_limits<float>::infinity();
+  const auto numbers = on_device(torch::tensor({largest, -largest, infinity, -infinity}));
+  const auto rounded = rounded_by(kernels(), numbers, stream()).cpu().to(torch::kFloat);
+  const float largest_of_16_bits = 0x1.FEp127F;
+  const auto expected =
+      torch::tensor({largest_of_16_bits, -largest_of_16_bits, infinity, -infinity});
+  EXPECT_TRUE(same_bytes(rounded, expected)) << rounded;
+  const auto nan = on_device(torch::full({9}, std::numeric_limits<float>::quiet_NaN()));
+  EXPECT_TRUE(rounded_by(kernels(), nan, stream()).isnan().all().item<bool>());
 }
 
 torch::Tensor hashes_of(const Table& kernels, const torch::Tensor& bytes, Stream stream) {

@@ -93,6 +93,8 @@ TEST_F(HugeTensors, ChainsOfAnySizeCanBeLaunched) {
 TEST_F(HugeTensors, PackingsOfAnySizeCanBeLaunched) {
   auto* indices = static_cast<std::int64_t*>(nowhere());
   auto* offsets = static_cast<std::uint8_t*>(nowhere());
+  auto* floats = static_cast<float*>(nowhere());
+  auto* words = static_cast<std::uint16_t*>(nowhere());
   for (const std::int64_t size : kManySizes) {
     SCOPED_TRACE(size);
     const Pooling pooling{.num_images = size,
@@ -103,6 +105,8 @@ TEST_F(HugeTensors, PackingsOfAnySizeCanBeLaunched) {
                           .output_width = 1};
     expect_launch([&] { cuda_.pack_mask({size, nowhere(), nowhere()}, nullptr); });
     expect_launch([&] { cuda_.unpack_mask({size, nowhere(), nowhere()}, nullptr); });
+    expect_launch([&] { cuda_.round_floats({size, floats, words}, nullptr); });
+    expect_launch([&] { cuda_.widen_floats({size, words, floats}, nullptr); });
     expect_launch([&] { cuda_.pack_indices({pooling, indices, offsets}, nullptr); });
     expect_launch([&] { cuda_.unpack_indices({pooling, offsets, indices}, nullptr); });
   }

@@ -211,6 +211,28 @@ TEST_F(CudaTwinTest, RandomMasks) {
   }
 }
 
+TEST_F(CudaTwinTest, RandomRoundings) {
+  for (std::uint64_t seed = 0; seed < kSeeds; ++seed) {
+    SCOPED_TRACE(seed);
+    Draw draw(seed);
+    const std::int64_t size = draw.size(13);
+    const auto numbers = torch::randn({size});
+    const auto rounded = torch::zeros({size}, torch::kShort);
+    const auto words = [](void* pointer) { return static_cast<std::uint16_t*>(pointer); };
+    cpu_.round_floats({size, numbers.const_data_ptr<float>(), words(rounded.data_ptr())}, nullptr);
+    const CudaCopy on_device(numbers, draw.skipped()),
+        packed(torch::full_like(rounded, 7), draw.skipped()),
+        widened(torch::zeros_like(numbers), draw.skipped());
+    cuda_.round_floats({size, static_cast<const float*>(on_device.data()), words(packed.data())},
+                       nullptr);
+    cuda_.widen_floats({size, words(packed.data()), static_cast<float*>(widened.data())}, nullptr);
+    EXPECT_TRUE(same_bytes(packed.back(), rounded));
+    const auto back = torch::zeros_like(numbers);
+    cpu_.widen_floats({size, words(rounded.data_ptr()), back.mutable_data_ptr<float>()}, nullptr);
+    EXPECT_TRUE(same_bytes(widened.back(), back));
+  }
+}
+
 Pooling random_pooling(Draw& draw) {
   Pooling p{.num_images = draw.between(1, 3),
             .num_channels = draw.size(5) + 1,

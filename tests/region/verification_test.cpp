@@ -10,6 +10,7 @@
 #include "gradrecomp/checkpointed_sequential.h"
 #include "gradrecomp/models/resnet.h"
 #include "support/messages.h"
+#include "support/modes.h"
 #include "support/own_operator.h"
 #include "support/scarce_memory.h"
 #include "support/training.h"
@@ -286,6 +287,35 @@ TEST(Verification, GoesOnWhereverMemoryEnds) {
     EXPECT_EQ(tape->findings().verification_was_short, failed);
     tape->seal();
     EXPECT_TRUE(same_bits(plain, gradient(y))) << "allocation " << failing;
+  }
+}
+
+// A mask is packed, so no call could make it where its kernel was given up.
+TEST(Robustness, R2AStepIsRightWhicheverAllocationOfItsVerificationFails) {
+  const auto weight = (torch::randn({16, 16}) * 0.3).requires_grad_();
+  const auto x = torch::randn({16, 16});
+  const auto body = [&] {
+    torch::manual_seed(5);
+    const auto dropped = torch::dropout(x.mm(weight), 0.5, true);
+    return torch::dropout(dropped.sin().mm(weight), 0.25, true).sum();
+  };
+  body().backward();
+  const auto plain = gradient_of(weight);
+  bool failed = true;
+  for (int failing = 1; failed; ++failing) {
+    Region region({.policy = "drop_all"});
+    int num_allocations = 0;
+    at::Tensor y;
+    {
+      const ScarceMemory memory(
+          [&](std::size_t) { return tape::in_own_work() && ++num_allocations == failing; });
+      y = region.run(body);
+    }
+    failed = num_allocations >= failing;
+    y.backward();
+    EXPECT_TRUE(same_bits(plain, gradient_of(weight))) << "allocation " << failing;
+    region.run(body).backward();
+    EXPECT_TRUE(same_bits(plain, gradient_of(weight))) << "after allocation " << failing;
   }
 }
 

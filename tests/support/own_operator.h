@@ -23,4 +23,12 @@ struct OwnOperator : torch::autograd::Function<OwnOperator> {
   }
 };
 
+/// Calls gradrecomp_test::`name` by a stack, as TorchScript's interpreter does. Returns its first
+/// result.
+inline at::Tensor call_boxed(const char* name, torch::jit::Stack stack) {
+  const std::string full_name = std::string("gradrecomp_test::") + name;
+  c10::Dispatcher::singleton().findSchemaOrThrow(full_name.c_str(), "").callBoxed(stack);
+  return stack.front().toTensor();
+}
+
 }  // namespace gradrecomp::test

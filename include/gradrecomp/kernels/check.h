@@ -14,6 +14,8 @@ GRADRECOMP_API void check(const PackMask& args);
 GRADRECOMP_API void check(const UnpackMask& args);
 GRADRECOMP_API void check(const PackIndices& args);
 GRADRECOMP_API void check(const UnpackIndices& args);
+GRADRECOMP_API void check(const RoundFloats& args);
+GRADRECOMP_API void check(const WidenFloats& args);
 GRADRECOMP_API void check(const HashMemory& args);
 
 }  // namespace gradrecomp::kernels

@@ -31,6 +31,23 @@ struct UnpackMask {
   std::uint64_t one = 1;  ///< in its lowest bytes
 };
 
+/// Numbers of float32, and those rounded to bfloat16, to nearest even.
+///
+/// What is finite stays finite: what would round to infinity becomes bfloat16's largest number. NaN
+/// stays NaN, with a sign and payload of its own.
+///
+/// Shapes: numbers and rounded [num_elements].
+struct RoundFloats {
+  std::int64_t num_elements = 0;
+  const float* numbers = nullptr;
+  std::uint16_t* rounded = nullptr;
+};
+struct WidenFloats {
+  std::int64_t num_elements = 0;
+  const std::uint16_t* rounded = nullptr;
+  float* numbers = nullptr;
+};
+
 /// Geometry of a max_pool2d call.
 struct Pooling {
   std::int64_t num_images = 0;

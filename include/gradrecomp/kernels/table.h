@@ -30,6 +30,8 @@ struct Table {
   void (*unpack_mask)(const UnpackMask&, Stream) = nullptr;
   void (*pack_indices)(const PackIndices&, Stream) = nullptr;
   void (*unpack_indices)(const UnpackIndices&, Stream) = nullptr;
+  void (*round_floats)(const RoundFloats&, Stream) = nullptr;
+  void (*widen_floats)(const WidenFloats&, Stream) = nullptr;
   void (*hash_memory)(const HashMemory&, Stream) = nullptr;
 };
 

@@ -24,6 +24,8 @@ struct Value {
   bool snapshot = false;   ///< cloned and held when overwritten, because its content is a source
   bool saved = false;      ///< autograd takes at least one handle on it
   Index device = 0;        ///< whose memory it is in; position in Graph::devices
+  bool rounds = false;     ///< float32 throughout: a plan that may lose bits may round it
+  bool exact = false;      ///< integers, a mask or drawn: must not be replayed from rounded values
   bool operator==(const Value&) const = default;
 };
 

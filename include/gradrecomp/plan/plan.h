@@ -31,6 +31,17 @@ struct Offload {
   bool operator==(const Offload&) const = default;
 };
 
+/// A kept value that is rounded to bfloat16 between its use in forward and its use in backward, in
+/// half its bytes. Gradients then differ from those of plain training.
+struct Rounding {
+  Index value = -1;  ///< kept, of float32, and no parameter: an op of the region makes it
+  Index after = -1;  ///< the op after which the copy takes the value's place
+  bool operator==(const Rounding&) const = default;
+};
+
+/// Those of a rounded copy of a value of `bytes`.
+constexpr std::int64_t rounded_bytes(std::int64_t bytes) { return bytes / 2; }
+
 /// What a plan is predicted to do to the memory of one device.
 struct DevicePeak {
   std::string device = {};  ///< its name, "cuda:0"
@@ -44,8 +55,9 @@ struct GRADRECOMP_API Plan {
   std::string policy = {};  ///< what made it: "max_overhead", "keep_all", "every_2", ...
   std::vector<std::uint8_t> keep = {};  ///< per value of the graph: 1 keep, 0 drop
   std::vector<Sweep> sweeps = {};  ///< of a nested plan, by target; empty: no value is made twice
-  std::vector<Offload> offloads = {};  ///< by value; empty: all that is kept stays on its device
-  std::uint64_t signature = 0;         ///< of the op sequence it was made for
+  std::vector<Offload> offloads = {};    ///< by value; empty: all that is kept stays on its device
+  std::vector<Rounding> roundings = {};  ///< by value; empty: gradients have plain's bits
+  std::uint64_t signature = 0;           ///< of the op sequence it was made for
   CostModel cost = CostModel::seconds;
   bool feasible = true;  ///< false: no plan meets the bound; this is the nearest one
   /// Activation peak of the step under this plan; of the main device where there are several.
@@ -57,9 +69,11 @@ struct GRADRECOMP_API Plan {
   double predicted_overhead_flops = 0;    ///< ratio: replay FLOPs / plain step FLOPs
   std::int64_t num_replayed_ops = 0;      ///< op replays per step, repeats counted
   std::int64_t offloaded_bytes = 0;       ///< that go to host memory and back in a step
-  double predicted_stall = 0;  ///< ratio: seconds that wait for transfers / plain step seconds
+  double predicted_stall = 0;      ///< ratio: seconds that wait for transfers / plain step seconds
+  std::int64_t rounded_bytes = 0;  ///< that wait for backward in half as many
+  double predicted_rounding = 0;   ///< ratio: seconds of rounding and back / plain step seconds
   /// No plan has a lower activation peak (of the main device) at this plan's overhead, in `cost`,
-  /// or less. For plans that offload, nothing is proven and both are 0.
+  /// or less. For plans that offload or round, nothing is proven and both are 0.
   std::int64_t proven_peak_bytes = 0;
   /// No plan reaches this plan's peak, or a lower one, at less overhead, in `cost`.
   double proven_overhead = 0;

@@ -28,6 +28,10 @@ struct Request {
   /// not. Seconds that wait for it count as overhead in seconds; a budget in FLOPs admits none. On
   /// several devices only values of the main one go there, where the budget is about it alone.
   std::optional<HostLink> host_link = std::nullopt;
+  /// Bytes of float32 that are rounded to bfloat16 and back in a second. If set, a budget may be
+  /// met by rounding what is kept, so that gradients differ from plain's; not together with a host
+  /// link. Under CostModel::flops rounding counts nothing. On several devices as with a host link.
+  std::optional<double> bytes_rounded_per_second = std::nullopt;
   /// How long to search where no program finds the best plan and the bound leaves room for better
   /// ones: 1 is about a second for 5% and two for 20%, 0 does not search. Counted in moves, so that
   /// plans do not depend on the machine. More hardly ever makes a plan worse.

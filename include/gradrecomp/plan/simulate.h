@@ -72,6 +72,14 @@ class GRADRECOMP_API Simulator {
   Simulation run(std::span<const std::uint8_t> keep, std::span<const Sweep> sweeps,
                  std::span<const Offload> offloads, Timeline& timeline);
 
+  /// The same under all that `plan` says, roundings included.
+  ///
+  /// Throws:  std::invalid_argument also if the values of `plan.roundings` do not ascend, are not
+  ///          kept last versions that ops make and that may be rounded, are offloaded, or name an
+  ///          op before their own.
+  Simulation run(const Plan& plan);
+  Simulation run(const Plan& plan, Timeline& timeline);
+
   /// The sweeps of a plan whose replays leave a saved value `v` behind only from event
   /// `cached_from[v]` on, and are listed where that makes a difference. Where that is ~t, below 0,
   /// from event t on they leave `v` behind as long as anything wants it, saved or not.
@@ -79,7 +87,8 @@ class GRADRECOMP_API Simulator {
 
  private:
   Simulation run_events(std::span<const std::uint8_t> keep, std::span<const Sweep> sweeps,
-                        std::span<const Offload> offloads, Timeline* timeline);
+                        std::span<const Offload> offloads, std::span<const Rounding> roundings,
+                        Timeline* timeline);
 
   std::unique_ptr<Execution> execution_;
 };

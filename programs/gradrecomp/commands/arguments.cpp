@@ -22,6 +22,17 @@ void add_switch(CLI::App& command, const std::string& name, bool& is_on, const s
       ->default_str(is_on ? "on" : "off");
 }
 
+void add_forms_argument(CLI::App& command, Forms& forms) {
+  const std::map<std::string, Forms> names{{"exact", Forms::exact},
+                                           {"lossy_bf16", Forms::lossy_bf16}};
+  command
+      .add_option("--forms", forms,
+                  "lossy_bf16: kept activations may be rounded, and gradients are not plain's")
+      ->transform(must_be("one of exact, lossy_bf16", CLI::CheckedTransformer(names)))
+      ->type_name("exact|lossy_bf16")
+      ->default_str("exact");
+}
+
 }  // namespace
 
 void add_model_arguments(CLI::App& command, WorkloadOptions& options) {
@@ -79,6 +90,7 @@ void add_budget_arguments(CLI::App& command, Options& options) {
   add_switch(command, "--substitutes", o.substitutes,
              "Replay normalisations from their kept statistics");
   add_switch(command, "--offload", o.offload, "Kept activations may go to host memory and back");
+  add_forms_argument(command, o.forms);
 }
 
 void add_plan_argument(CLI::App& command, Options& options) {

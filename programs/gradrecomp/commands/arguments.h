@@ -17,8 +17,8 @@ void add_model_arguments(CLI::App& command, WorkloadOptions& options);
 /// Adds the same and --batch.
 void add_workload_arguments(CLI::App& command, WorkloadOptions& options);
 
-/// Adds --max-overhead, --max-peak and --policy, of which one may be given, --cost, --substitutes
-/// and --offload.
+/// Adds --max-overhead, --max-peak and --policy, of which one may be given, --cost, --substitutes,
+/// --offload and --forms.
 void add_budget_arguments(CLI::App& command, Options& options);
 
 /// Adds --plan, which reads a plan file at once and takes the place of a budget.

@@ -81,6 +81,7 @@ std::vector<ArmResult> run_arms(Workload& workload, const BenchOptions& options,
     arm.options.cost = options.budget.cost;
     arm.options.substitutes = options.budget.substitutes;
     arm.options.offload = options.budget.offload;
+    arm.options.forms = options.budget.forms;
   }
   std::vector<ArmResult> arms;
   std::vector<ArmResult> results;

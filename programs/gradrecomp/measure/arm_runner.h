@@ -30,8 +30,11 @@ struct ArmResult {
   Spread time_ratio;                   ///< step / plain step, paired
   Spread plain_ratio;                  ///< plain step / plain step of the same rounds
   bool bitwise_equal = true;           ///< loss, gradients and buffers to plain's, in every step
-  bool followed_plan = true;           ///< in every step since its plan stays
-  std::int64_t num_steps = 0;          ///< that bitwise_equal speaks of
+  /// Of an arm that may round: how far gradients are from plain's, at most, as
+  /// TensorSnapshot::relative_error() says. Then bitwise_equal speaks of loss and buffers alone.
+  std::optional<double> gradient_error = {};
+  bool followed_plan = true;   ///< in every step since its plan stays
+  std::int64_t num_steps = 0;  ///< that bitwise_equal speaks of
   StepReport last_step;
   std::string brief_report;
   std::string full_report;

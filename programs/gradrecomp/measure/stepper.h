@@ -19,13 +19,19 @@ class Stepper {
   /// Whether the loss, all gradients and all buffers after `step`, the last one, are those after
   /// the reference, bit for bit.
   [[nodiscard]] bool equals_reference(const TrainingStep& step) const;
+  /// The same of the loss and the buffers alone.
+  [[nodiscard]] bool equals_reference_but_gradients(const TrainingStep& step) const;
+  /// How far the gradients are from those after the reference, as TensorSnapshot says.
+  [[nodiscard]] double gradient_error() const;
 
  private:
-  [[nodiscard]] std::vector<torch::Tensor> state_after(const TrainingStep& step) const;
+  [[nodiscard]] std::vector<torch::Tensor> outcome_of(const TrainingStep& step) const;
+  [[nodiscard]] std::vector<torch::Tensor> gradients() const;
 
   Workload& workload_;
-  TensorSnapshot buffers_;    // before every step
-  TensorSnapshot reference_;  // loss, gradients and buffers
+  TensorSnapshot buffers_;            // before every step
+  TensorSnapshot reference_outcome_;  // loss and buffers
+  TensorSnapshot reference_gradients_;
 };
 
 }  // namespace gradrecomp::program

@@ -5,6 +5,7 @@
 
 #include "gradrecomp/host_link.h"
 #include "gradrecomp/plan/make_plan.h"
+#include "gradrecomp/rounding_speed.h"
 #include "progress.h"
 #include "workload/device.h"
 
@@ -16,7 +17,11 @@ Study make_study(plan::SavedGraph step, const Options& budget,
   const auto& graph = study.step.graph;
   show_progress("planning for the budget");
   plan::Request request = request_of(budget);
-  if (budget.offload) request.host_link = measured_host_link(open_device(study.step.origin.device));
+  const auto device = [&] { return open_device(study.step.origin.device); };
+  if (budget.offload) request.host_link = measured_host_link(device());
+  if (budget.forms == Forms::lossy_bf16) {
+    request.bytes_rounded_per_second = measured_rounding_speed(device());
+  }
   study.chosen = plan::make_plan(graph, request);
   std::vector<std::string> policies{"keep_all",  "drop_all", "every_1",     "every_2",
                                     "every_4",   "sqrt_n",   "chen_greedy", "pointwise_only",

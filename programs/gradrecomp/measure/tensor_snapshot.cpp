@@ -5,6 +5,7 @@
 
 #include <algorithm>
 #include <atomic>
+#include <cmath>
 #include <cstddef>
 #include <cstring>
 
@@ -44,6 +45,23 @@ bool same(const torch::Tensor& copy, const torch::Tensor& tensor) {
   return same_bytes(copy, on_host(tensor));
 }
 
+struct Squares {
+  double of_differences = 0;
+  double of_copies = 0;
+};
+
+/// Piece by piece, as it must not add to what the process holds.
+void add_squares(const torch::Tensor& copy, const torch::Tensor& tensor, Squares& sum) {
+  constexpr std::int64_t kPiece = 1 << 16;
+  for (std::int64_t first = 0; first < copy.numel(); first += kPiece) {
+    const std::int64_t size = std::min(kPiece, copy.numel() - first);
+    const torch::Tensor expected = copy.narrow(0, first, size).to(torch::kDouble);
+    const torch::Tensor actual = tensor.narrow(0, first, size).to(torch::kDouble);
+    sum.of_differences += (actual - expected).square().sum().item<double>();
+    sum.of_copies += expected.square().sum().item<double>();
+  }
+}
+
 }  // namespace
 
 TensorSnapshot::TensorSnapshot(const std::vector<torch::Tensor>& tensors) {
@@ -52,6 +70,15 @@ TensorSnapshot::TensorSnapshot(const std::vector<torch::Tensor>& tensors) {
 
 bool TensorSnapshot::equals(const std::vector<torch::Tensor>& tensors) const {
   return std::ranges::equal(copies_, tensors, same);
+}
+
+double TensorSnapshot::relative_error(const std::vector<torch::Tensor>& tensors) const {
+  Squares sum;
+  for (std::size_t i = 0; i < copies_.size(); ++i) {
+    if (!copies_[i].defined() || !tensors[i].defined() || !copies_[i].is_floating_point()) continue;
+    add_squares(copies_[i].flatten(), on_host(tensors[i]).flatten(), sum);
+  }
+  return sum.of_copies > 0 ? std::sqrt(sum.of_differences / sum.of_copies) : 0;
 }
 
 void TensorSnapshot::restore(const std::vector<torch::Tensor>& tensors) const {

@@ -78,6 +78,25 @@ std::string offloads(const std::vector<ArmResult>& results) {
   return text;
 }
 
+std::string roundings(const std::vector<ArmResult>& results) {
+  std::string text;
+  for (const ArmResult& result : results) {
+    if (!result.gradient_error) continue;
+    if (result.last_step.rounded_bytes == 0) {
+      text += fmt::format("Arm {}: nothing is rounded, as no such plan is better.\n", result.arm);
+      continue;
+    }
+    text += fmt::format(
+        "Arm {}: {} a step waited for backward rounded to bfloat16, which is planned to take {};\n"
+        "gradients differ from plain's by {:.2g} of their norm at most. \"Equal\" speaks of loss "
+        "and "
+        "buffers.\n",
+        result.arm, mebibytes(result.last_step.rounded_bytes),
+        percent(result.plan.predicted_rounding), *result.gradient_error);
+  }
+  return text;
+}
+
 std::string warnings(const std::vector<ArmResult>& results) {
   std::string text;
   if (!results.front().bitwise_equal) {
@@ -121,6 +140,7 @@ Json json_of_plan(const plan::Plan& plan) {
             {"predicted_replayed_ops", plan.num_replayed_ops},
             {"predicted_overhead_seconds", plan.predicted_overhead_seconds},
             {"predicted_stall", plan.predicted_stall},
+            {"predicted_rounding", plan.predicted_rounding},
             {"feasible", plan.feasible}};
   if (plan.proven_peak_bytes > 0) {
     json["proven_peak_bytes"] = plan.proven_peak_bytes;
@@ -155,8 +175,10 @@ Json json_of(const BenchSetting& setting, const ArmResult& result, const ArmResu
             {"num_replayed_ops", result.last_step.num_replayed_ops},
             {"num_substituted_ops", result.last_step.num_substituted_ops},
             {"offloaded_bytes", result.last_step.offloaded_bytes},
+            {"rounded_bytes", result.last_step.rounded_bytes},
             {"num_compared_steps", result.num_steps},
             {"followed_plan", result.followed_plan}};
+  if (result.gradient_error) json["gradient_error"] = *result.gradient_error;
   if (result.resident_peak_bytes) json["resident_peak_bytes"] = *result.resident_peak_bytes;
   for (const Json& part :
        {json_of_setting(setting), json_of_plan(result.plan), json_of_times(setting, result)}) {
@@ -177,7 +199,8 @@ std::string bench_table(const BenchSetting& setting, const std::vector<ArmResult
                      "first step", "time", "A/A", "samples/s", "FLOPs +", "planned s +", "proven +",
                      "equal", "replays/ops", "plan ms"});
   for (const ArmResult& result : results) table.add(row_of(setting, result, results.front()));
-  return head(setting, results.front()) + table.text() + offloads(results) + warnings(results);
+  return head(setting, results.front()) + table.text() + offloads(results) + roundings(results) +
+         warnings(results);
 }
 
 std::string bench_json(const BenchSetting& setting, const std::vector<ArmResult>& results) {

@@ -24,7 +24,8 @@ struct BenchSetting {
 };
 
 /// How all steps of `arm` compare with the first plain step, bit for bit: "yes", kDifferent or, if
-/// plain steps differ too, so that it says nothing of the arm, "plain itself differs".
+/// plain steps differ too, so that it says nothing of the arm, "plain itself differs". Gradients of
+/// an arm that may round are not compared.
 std::string_view equality(const ArmResult& arm, const ArmResult& plain);
 inline constexpr std::string_view kDifferent = "NO";
 

@@ -36,6 +36,14 @@ GRADRECOMP_INLINE std::uint16_t to_bfloat16(float value) {
   return static_cast<std::uint16_t>(value == value ? rounded : 0x7FC0U);
 }
 
+/// The same, but a finite number stays finite: beyond bfloat16's largest it becomes that.
+GRADRECOMP_INLINE std::uint16_t to_finite_bfloat16(float value) {
+  const std::uint32_t rounded = to_bfloat16(value);
+  const bool is_infinite = (bits_of(value) & 0x7FFFFFFFU) == 0x7F800000U;
+  const bool overflows = (rounded & 0x7FFFU) == 0x7F80U && !is_infinite;
+  return static_cast<std::uint16_t>(rounded - (overflows ? 1U : 0U));
+}
+
 // A product by 2^112 moves the exponent from where float16 has it to where float32 has it,
 // subnormals included; infinities and NaNs get the exponent they lack.
 GRADRECOMP_INLINE float from_float16(std::uint16_t stored) {

@@ -1,3 +1,4 @@
+#include "kernels/arithmetic/half.h"
 #include "kernels/arithmetic/pooling.h"
 #include "kernels/arithmetic/words.h"
 #include "launch.h"
@@ -64,6 +65,22 @@ struct UnpackOffset {
   }
 };
 
+struct RoundFloat {
+  RoundFloats args;
+
+  __device__ void operator()(std::int64_t i) const {
+    args.rounded[i] = to_finite_bfloat16(args.numbers[i]);
+  }
+};
+
+struct WidenFloat {
+  WidenFloats args;
+
+  __device__ void operator()(std::int64_t i) const {
+    args.numbers[i] = from_bfloat16(args.rounded[i]);
+  }
+};
+
 template <class Word>
 cudaError_t launch_pack(const PackMask& args, cudaStream_t stream) {
   const PackByte<Word> body{static_cast<const Word*>(args.mask),
@@ -96,6 +113,14 @@ cudaError_t launch(const PackIndices& args, cudaStream_t stream) {
 
 cudaError_t launch(const UnpackIndices& args, cudaStream_t stream) {
   return launch_for_each(args.pooling.num_outputs(), UnpackOffset{args}, stream);
+}
+
+cudaError_t launch(const RoundFloats& args, cudaStream_t stream) {
+  return launch_for_each(args.num_elements, RoundFloat{args}, stream);
+}
+
+cudaError_t launch(const WidenFloats& args, cudaStream_t stream) {
+  return launch_for_each(args.num_elements, WidenFloat{args}, stream);
 }
 
 }  // namespace gradrecomp::kernels::cuda

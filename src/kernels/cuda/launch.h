@@ -21,6 +21,8 @@ cudaError_t launch(const PackMask& args, cudaStream_t stream);
 cudaError_t launch(const UnpackMask& args, cudaStream_t stream);
 cudaError_t launch(const PackIndices& args, cudaStream_t stream);
 cudaError_t launch(const UnpackIndices& args, cudaStream_t stream);
+cudaError_t launch(const RoundFloats& args, cudaStream_t stream);
+cudaError_t launch(const WidenFloats& args, cudaStream_t stream);
 cudaError_t launch(const HashMemory& args, cudaStream_t stream);
 
 inline constexpr int kThreads = 256;

@@ -39,6 +39,8 @@ constexpr Table kCuda{.batch_norm_apply = &enqueue<BatchNorm>,
                       .unpack_mask = &enqueue<UnpackMask>,
                       .pack_indices = &enqueue<PackIndices>,
                       .unpack_indices = &enqueue<UnpackIndices>,
+                      .round_floats = &enqueue<RoundFloats>,
+                      .widen_floats = &enqueue<WidenFloats>,
                       .hash_memory = &enqueue<HashMemory>};
 
 bool registered() {

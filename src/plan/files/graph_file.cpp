@@ -1,7 +1,9 @@
 #include "gradrecomp/plan/graph_file.h"
 
+#include <algorithm>
 #include <cstddef>
 #include <stdexcept>
+#include <utility>
 #include <vector>
 
 #include "file_replacement.h"
@@ -32,6 +34,12 @@ const std::vector<std::string_view>& value_columns() {
   return names;
 }
 
+/// Those that steps have where values may be rounded.
+const std::vector<std::string_view>& rounding_columns() {
+  static const std::vector<std::string_view> names{"rounds", "exact"};
+  return names;
+}
+
 const std::vector<std::string_view>& op_columns() {
   static const std::vector<std::string_view> names{
       "name",           "stage", "inputs",        "outputs",         "forward_seconds",
@@ -51,14 +59,19 @@ const std::vector<std::string_view>& event_columns() {
 constexpr std::string_view kDevice = "device";
 constexpr std::string_view kFurtherTransientBytes = "further_transient_bytes";
 
+bool may_round(const std::vector<Value>& values) {
+  return std::ranges::any_of(values, [](const Value& v) { return v.rounds || v.exact; });
+}
+
 Json columns_of(const std::vector<Value>& values, bool several_devices) {
   Json columns;
+  const bool rounds_any = may_round(values);
   for (const auto name : value_columns()) {
     columns[name] = Json::array();
   }
   if (several_devices) columns[kDevice] = Json::array();
-  for (const auto& [bytes, producer, overwrites, overwritten_by, must_keep, snapshot, saved,
-                    device] : values) {
+  for (const auto& [bytes, producer, overwrites, overwritten_by, must_keep, snapshot, saved, device,
+                    rounds, exact] : values) {
     columns["bytes"].push_back(bytes);
     columns["producer"].push_back(producer);
     columns["overwrites"].push_back(overwrites);
@@ -67,6 +80,10 @@ Json columns_of(const std::vector<Value>& values, bool several_devices) {
     columns["snapshot"].push_back(snapshot);
     columns["saved"].push_back(saved);
     if (several_devices) columns[kDevice].push_back(device);
+    if (rounds_any) {
+      columns["rounds"].push_back(rounds);
+      columns["exact"].push_back(exact);
+    }
   }
   return columns;
 }
@@ -149,7 +166,10 @@ Index index_at(const Field& column, std::size_t row) {
 
 std::vector<Value> values_of(const Field& columns, bool several_devices) {
   const auto more = several_devices ? kDevice : "";
-  std::vector<Value> values(num_rows(columns, value_columns(), more));
+  const bool rounds_any = columns.has(rounding_columns().front());
+  auto names = value_columns();
+  if (rounds_any) names.insert(names.end(), rounding_columns().begin(), rounding_columns().end());
+  std::vector<Value> values(num_rows(columns, std::move(names), more));
   for (std::size_t row = 0; row < values.size(); ++row) {
     values[row] = {.bytes = columns["bytes"][row].whole(),
                    .producer = index_at(columns["producer"], row),
@@ -159,6 +179,9 @@ std::vector<Value> values_of(const Field& columns, bool several_devices) {
                    .snapshot = columns["snapshot"][row].flag(),
                    .saved = columns["saved"][row].flag()};
     if (several_devices) values[row].device = index_at(columns[kDevice], row);
+    if (!rounds_any) continue;
+    values[row].rounds = columns["rounds"][row].flag();
+    values[row].exact = columns["exact"][row].flag();
   }
   return values;
 }

@@ -42,6 +42,16 @@ Json json_of_offloads(const std::vector<Offload>& offloads) {
   return list;
 }
 
+Json json_of_roundings(const Plan& plan) {
+  Json list = Json::array();
+  for (const auto& [value, after] : plan.roundings) {
+    list.push_back({{"value", value}, {"after", after}});
+  }
+  return {{"bytes", plan.rounded_bytes},
+          {"overhead", json_of(plan.predicted_rounding)},
+          {"values", list}};
+}
+
 Json json_of_devices(const std::vector<DevicePeak>& devices) {
   Json list = Json::array();
   for (const auto& [device, peak_bytes, plain_peak_bytes] : devices) {
@@ -73,10 +83,12 @@ Json json_of_proofs(const Plan& plan) {
 
 Json document(const SavedPlan& saved) {
   // A member more in Plan does not compile here, so that none is forgotten.
-  const auto& [policy, keep, sweeps, offloads, signature, cost, feasible, peak_bytes,
+  const auto& [policy, keep, sweeps, offloads, roundings, signature, cost, feasible, peak_bytes,
                plain_peak_bytes, devices, overhead_seconds, overhead_flops, num_replayed_ops,
-               offloaded_bytes, stall, proven_peak_bytes, proven_overhead, peak_proof,
-               overhead_proof, planning_seconds] = saved.plan;
+               offloaded_bytes, stall, rounded_bytes, rounding, proven_peak_bytes, proven_overhead,
+               peak_proof, overhead_proof, planning_seconds] = saved.plan;
+  static_cast<void>(rounded_bytes);  // json_of_roundings() takes both
+  static_cast<void>(rounding);
   static_cast<void>(planning_seconds);  // of the run that planned, not of the plan
   Json file = {{"format", kFormat},
                {"version", kVersion},
@@ -98,6 +110,7 @@ Json document(const SavedPlan& saved) {
                {"kept", kept_values(keep)},
                {"sweeps", json_of_sweeps(sweeps)},
                {"offloads", json_of_offloads(offloads)}};
+  if (!roundings.empty()) file["roundings"] = json_of_roundings(saved.plan);
   if (!devices.empty()) file["devices"] = json_of_devices(devices);
   return file;
 }
@@ -176,12 +189,28 @@ void read_offloads(const Field& list, Plan& plan) {
   }
 }
 
+void read_roundings(const Field& roundings, Plan& plan) {
+  roundings.expect_members({"bytes", "overhead", "values"});
+  plan.rounded_bytes = roundings["bytes"].whole();
+  plan.predicted_rounding = roundings["overhead"].amount();
+  const auto list = roundings["values"];
+  Index least = 0;
+  for (std::size_t i = 0; i < list.size(); ++i) {
+    const auto rounding = list[i];
+    rounding.expect_members({"value", "after"});
+    const Index value = rounding["value"].index(least, static_cast<Index>(plan.keep.size()));
+    plan.roundings.push_back({value, rounding["after"].index(0, kMostValues)});
+    least = value + 1;
+  }
+}
+
 void read_values(const Field& file, Plan& plan) {
   const Index num_values = file["num_values"].index(0, kMostValues + 1);
   plan.keep.assign(static_cast<std::size_t>(num_values), 0);
   for (const Index v : file["kept"].ascending_indices(num_values)) plan.keep[v] = 1;
   read_sweeps(file["sweeps"], plan);
   read_offloads(file["offloads"], plan);
+  if (file.has("roundings")) read_roundings(file["roundings"], plan);
 }
 
 SavedPlan read_plan(const Source& source, std::string_view text) {
@@ -191,7 +220,9 @@ SavedPlan read_plan(const Source& source, std::string_view text) {
   std::vector<std::string_view> members{
       "format",    "version", "origin",     "signature", "policy", "cost",    "feasible",
       "predicted", "proven",  "num_values", "kept",      "sweeps", "offloads"};
-  if (file.has("devices")) members.push_back("devices");
+  for (const char* optional : {"devices", "roundings"}) {
+    if (file.has(optional)) members.push_back(optional);
+  }
   file.expect_members(members);
   SavedPlan saved;
   saved.origin = origin_of(file["origin"]);

@@ -16,6 +16,13 @@ inline bool can_choose(const Value& v) {
   return v.producer >= 0 && v.overwritten_by < 0 && !v.must_keep;
 }
 
+/// Whether a plan that rounds values must keep the value at `v`, as a replay from what is rounded
+/// may not make it. What a part makes is unpacked from a value that is kept itself.
+inline bool must_stay_exact(const Graph& graph, std::size_t v) {
+  const Value& value = graph.values[v];
+  return value.exact && can_choose(value) && !graph.ops[value.producer].is_part;
+}
+
 /// Whether the tape holds `v` under every plan.
 inline bool is_source(const Value& v) {
   return v.snapshot || (v.must_keep && v.overwritten_by < 0);

@@ -3,13 +3,13 @@
 #include <algorithm>
 #include <cmath>
 #include <cstddef>
-#include <limits>
 #include <utility>
 
 #include "gradrecomp/plan/predict.h"
 #include "gradrecomp/plan/simulate.h"
 #include "offloaded_graph.h"
 #include "plan/simulator/replay_cost.h"
+#include "plan_choice.h"
 #include "transfers.h"
 
 // Note [ Offload ]
@@ -140,7 +140,7 @@ class OffloadSearch {
     Plan plan = make_(places_.graph_without(schedule.offloads, needs), request, constraints);
     for (const Index v : values) plan.keep[v] = 1;
     plan = send_away(std::move(plan), values);
-    if (is_better(plan)) best_ = std::move(plan);
+    if (answers_better(plan, best_, request_)) best_ = std::move(plan);
   }
 
   /// The request with what a stall leaves of its budget.
@@ -166,23 +166,8 @@ class OffloadSearch {
     plan.predicted_stall = replay_cost_.seconds_ratio(schedule.stall_seconds);
     plan = predict(graph_, std::move(plan));
     plan.withdraw_proofs();
-    plan.feasible = request_.max_overhead ? cost_of(plan) <= *request_.max_overhead
-                                          : plan.predicted_peak_bytes <= *request_.max_peak_bytes;
+    plan.feasible = meets(plan, request_);
     return plan;
-  }
-
-  [[nodiscard]] double cost_of(const Plan& plan) const {
-    const double overhead = plan.predicted_overhead(request_.cost);
-    if (request_.cost == CostModel::seconds) return overhead + plan.predicted_stall;
-    // A stall has no FLOPs to count, so none is allowed.
-    return plan.predicted_stall > 0 ? std::numeric_limits<double>::infinity() : overhead;
-  }
-
-  [[nodiscard]] bool is_better(const Plan& plan) const {
-    if (plan.feasible != best_.feasible) return plan.feasible;
-    const bool by_cost = request_.max_peak_bytes && plan.feasible;
-    return by_cost ? cost_of(plan) < cost_of(best_)
-                   : plan.predicted_peak_bytes < best_.predicted_peak_bytes;
   }
 
   const Graph& graph_;

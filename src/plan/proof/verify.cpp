@@ -65,6 +65,7 @@ void add_predictions(const Plan& plan, const Plan& found, std::vector<Claim>& cl
                             found.predicted_overhead_flops));
   claims.push_back(count("num_replayed_ops", plan.num_replayed_ops, found.num_replayed_ops));
   claims.push_back(count("offloaded_bytes", plan.offloaded_bytes, found.offloaded_bytes));
+  claims.push_back(count("rounded_bytes", plan.rounded_bytes, found.rounded_bytes));
 }
 
 void add_proofs(const Graph& graph, const Plan& plan, std::vector<Claim>& claims) {

@@ -18,6 +18,7 @@
 #include "plan/offload/offload_search.h"
 #include "plan/proof/lower_bound.h"
 #include "plan/proof/prover.h"
+#include "plan/rounding/rounding_search.h"
 #include "plan/simulator/device_peaks.h"
 #include "single_replays.h"
 
@@ -39,6 +40,18 @@ class PlanningTimer {
   std::chrono::steady_clock::time_point start_ = std::chrono::steady_clock::now();
 };
 
+void check_rounding(const Request& request) {
+  const double speed = *request.bytes_rounded_per_second;
+  if (!(speed > 0) || !std::isfinite(speed)) {
+    raise({"Request", "bytes_rounded_per_second", spelled(speed), "finite and above 0",
+           "Pass a measured speed, or none"});
+  }
+  if (!request.host_link) return;
+  throw std::invalid_argument(
+      "Request: host_link and bytes_rounded_per_second are both set, but only one may be. Offload "
+      "to keep plain's bits.");
+}
+
 void check_budgets(const Request& request) {
   const int num_budgets = (request.max_overhead ? 1 : 0) + (request.max_peak_bytes ? 1 : 0);
   if (num_budgets == 2) {
@@ -46,6 +59,7 @@ void check_budgets(const Request& request) {
         "Request: max_overhead and max_peak_bytes are both set, but only one may be. Read the "
         "other from the plan.");
   }
+  if (request.bytes_rounded_per_second) check_rounding(request);
   if (request.max_overhead) check_max_overhead("Request", *request.max_overhead);
   if (request.max_peak_bytes) check_max_peak_bytes("Request", *request.max_peak_bytes);
 }
@@ -177,6 +191,17 @@ Plan solve(const Graph& graph, const Request& request, const std::vector<Constra
 
 bool may_offload(const Request& request) { return request.host_link && has_budget(request); }
 
+bool may_round(const Request& request) {
+  return request.bytes_rounded_per_second && has_budget(request);
+}
+
+/// `plan`, the best that moves nothing, or a better one that offloads or rounds.
+Plan with_moves(const Graph& graph, const Request& request, Plan plan) {
+  if (may_offload(request)) return with_offloads(graph, request, plan, solve);
+  if (may_round(request)) return with_roundings(graph, request, plan, solve);
+  return plan;
+}
+
 /// Whether the devices other than the main one are below the bound or, without one, hold next to
 /// nothing or no more than in the plain step.
 bool is_low_elsewhere(const Plan& plan, const Request& request) {
@@ -207,8 +232,8 @@ Plan solve_on_devices(const Graph& graph, const Request& request,
   Planner planner(main, request, constraints);
   Plan plan = planner.described({planner.evaluated(std::move(chosen.made)), chosen.feasible});
   plan.devices = device_peaks(graph, plan);
-  if (!chosen.main_alone || !may_offload(request)) return plan;
-  Plan with = with_offloads(main, request, plan, solve);
+  if (!chosen.main_alone) return plan;
+  Plan with = with_moves(main, request, plan);
   with.devices = device_peaks(graph, with);
   return is_low_elsewhere(with, request) ? with : plan;
 }
@@ -241,7 +266,7 @@ Plan make_plan(const Graph& graph, const Request& request) {
   const auto constraints = select(graph, request.selection);
   Plan plan = several_devices ? solve_on_devices(graph, request, constraints)
                               : solve(graph, request, constraints);
-  if (may_offload(request) && !several_devices) plan = with_offloads(graph, request, plan, solve);
+  if (!several_devices) plan = with_moves(graph, request, std::move(plan));
   plan.planning_seconds = timer.seconds();
   return plan;
 }

@@ -1,5 +1,6 @@
 #include "plan/simulator/compiled_graph.h"
 
+#include "plan/graph/choosable_values.h"
 #include "plan/graph/transient_bytes.h"
 
 namespace gradrecomp::plan {
@@ -16,9 +17,10 @@ CompiledGraph::CompiledGraph(const Graph& graph) : events(graph.events) {
     event.net_bytes = on_main_device(event.net_bytes, event.device);
     event.peak_bytes = on_main_device(event.peak_bytes, event.device);
   }
-  for (const Value& v : graph.values) {
+  for (std::size_t id = 0; id < graph.values.size(); ++id) {
+    const Value& v = graph.values[id];
     values.push_back({on_main_device(v.bytes, v.device), v.producer, v.overwrites, v.must_keep,
-                      v.snapshot, v.overwritten_by < 0});
+                      v.snapshot, v.overwritten_by < 0, v.rounds, must_stay_exact(graph, id)});
   }
   for (const Op& op : graph.ops) {
     OpFacts facts{.transient_bytes = forward_transient_bytes(op),

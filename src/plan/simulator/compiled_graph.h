@@ -16,6 +16,8 @@ struct ValueFacts {
   bool must_keep;
   bool snapshot;
   bool last_version;
+  bool rounds;
+  bool stays_exact;  ///< under plans that round
 };
 
 /// Those of an op.

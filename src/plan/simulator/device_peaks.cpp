@@ -11,8 +11,7 @@ std::vector<DevicePeak> device_peaks(const Graph& graph, const Plan& plan) {
   std::vector<DevicePeak> peaks;
   for (std::size_t d = 0; d < graph.devices.size(); ++d) {
     Simulator simulator(on_device(graph, static_cast<Index>(d)));
-    peaks.push_back({graph.devices[d],
-                     simulator.run(plan.keep, plan.sweeps, plan.offloads).peak_bytes,
+    peaks.push_back({graph.devices[d], simulator.run(plan).peak_bytes,
                      simulator.run(keep_all(graph)).peak_bytes});
   }
   return peaks;

@@ -44,6 +44,9 @@
 // the start of a sweep that reads it, at its own demand, or at the demand of the value that its
 // plan names, ahead of what that demand replays; unless the program owns it at that moment.
 //
+// Rounding. A kept value may leave for a copy in bfloat16 instead, which counts half its bytes from
+// then on and goes when the value is let go of, not before: the value may have to come back again.
+//
 // Release. The last handle frees a cached value, wanted or not, unless a sweep lists it: then it
 // stays as long as it is wanted. wanted(v) falls by one; at zero a held value is let go, a listed
 // one freed, and the producer of a dropped value stops being wanted once none of its dropped
@@ -57,13 +60,24 @@ Execution::Execution(const Graph& graph) : graph_(graph) {
   op_needed_.resize(graph_.ops.size());
 }
 
-void Execution::begin(std::span<const Sweep> sweeps, std::span<const Offload> offloads,
+std::vector<Absence> absences(std::span<const Offload> offloads,
+                              std::span<const Rounding> roundings) {
+  std::vector<Absence> absences;
+  for (const auto& [value, leaves_after, returns_at] : offloads) {
+    absences.push_back({value, leaves_after, returns_at, false});
+  }
+  for (const auto& [value, after] : roundings) absences.push_back({value, after, -1, true});
+  std::ranges::sort(absences, {}, &Absence::value);
+  return absences;
+}
+
+void Execution::begin(std::span<const Sweep> sweeps, std::vector<Absence> absences,
                       Timeline* timeline) {
   sweeps_ = sweeps;
-  leaving_.assign(offloads.begin(), offloads.end());
+  leaving_ = std::move(absences);
   returning_ = leaving_;
-  std::ranges::stable_sort(leaving_, {}, &Offload::leaves_after);
-  std::ranges::stable_sort(returning_, {}, &Offload::returns_at);
+  std::ranges::stable_sort(leaving_, {}, &Absence::leaves_after);
+  std::ranges::stable_sort(returning_, {}, &Absence::returns_at);
   timeline_ = timeline;
   std::ranges::fill(state_.values, ValueState{});
   std::ranges::fill(state_.op_wanted, 0);
@@ -145,13 +159,20 @@ void Execution::run_op(Index op, std::span<const std::uint8_t> keep) {
         graph_.values[w].must_keep || (keep[w] != 0 && graph_.values[w].last_version);
   }
   for (; num_left_ < leaving_.size() && leaving_[num_left_].leaves_after <= op; ++num_left_) {
-    leave(leaving_[num_left_].value);
+    leave(leaving_[num_left_]);
   }
 }
 
-void Execution::leave(Index v) {
-  state_.values[v].away = true;
-  if (!state_.values[v].owned) state_.live_bytes -= graph_.values[v].bytes;
+void Execution::leave(const Absence& absence) {
+  ValueState& s = state_.values[absence.value];
+  const std::int64_t bytes = graph_.values[absence.value].bytes;
+  if (absence.rounded && !s.copied) {
+    s.copied = true;
+    state_.live_bytes += rounded_bytes(bytes);
+    touch(state_.live_bytes);
+  }
+  s.away = true;
+  if (!s.owned) state_.live_bytes -= bytes;
 }
 
 void Execution::bring_back(Index v) {
@@ -165,7 +186,7 @@ void Execution::bring_back(Index v) {
 }
 
 void Execution::bring_back_at(Index target) {
-  auto due = std::ranges::lower_bound(returning_, target, {}, &Offload::returns_at);
+  auto due = std::ranges::lower_bound(returning_, target, {}, &Absence::returns_at);
   for (; due != returning_.end() && due->returns_at == target; ++due) {
     const ValueState& s = state_.values[due->value];
     if (s.held && s.away && !s.owned) bring_back(due->value);
@@ -213,9 +234,10 @@ bool Execution::wants_replay(Index op) const {
 }
 
 void Execution::let_go(Index v) {
-  state_.values[v].held = false;
-  if (!state_.values[v].owned && !state_.values[v].away)
-    state_.live_bytes -= graph_.values[v].bytes;
+  ValueState& s = state_.values[v];
+  s.held = false;
+  if (!s.owned && !s.away) state_.live_bytes -= graph_.values[v].bytes;
+  if (std::exchange(s.copied, false)) state_.live_bytes -= rounded_bytes(graph_.values[v].bytes);
 }
 
 void Execution::release(Index v) {
@@ -225,15 +247,15 @@ void Execution::release(Index v) {
   if (s.wanted > 0) lower_wanted(v);
 }
 
-/// Values that a pass brought back from the host are still there, and go like those it made again.
+/// Values that a pass brought back are still there, and go like those it made again.
 void Execution::end_pass() {
   reads_all_ = true;
   for (std::size_t v = 0; v < state_.values.size(); ++v) {
     if (state_.values[v].cached) uncache(static_cast<Index>(v));
   }
-  for (const Offload& offload : leaving_) {
-    if (state_.values[offload.value].held && !state_.values[offload.value].away)
-      leave(offload.value);
+  for (const Absence& absence : leaving_) {
+    const ValueState& s = state_.values[absence.value];
+    if (s.held && !s.away) leave(absence);
   }
 }
 

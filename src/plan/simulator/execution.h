@@ -19,7 +19,8 @@ struct ValueState {
   Index uses = 0;
   bool held = false;
   bool owned = false;
-  bool away = false;  ///< held, but in host memory
+  bool away = false;    ///< held, but in host memory or in a rounded copy
+  bool copied = false;  ///< the rounded copy is there
   bool cached = false;
   bool outlasts_handles = false;
   bool listed = false;
@@ -27,6 +28,18 @@ struct ValueState {
   bool dropped = false;
   bool operator==(const ValueState&) const = default;
 };
+
+/// A kept value that is away from its own memory for a while, as its plan says.
+struct Absence {
+  Index value = -1;
+  Index leaves_after = -1;
+  Index returns_at = -1;
+  bool rounded = false;  ///< in a copy of half its bytes; else in host memory, which is not counted
+};
+
+/// Those of a plan.
+std::vector<Absence> absences(std::span<const Offload> offloads,
+                              std::span<const Rounding> roundings);
 
 /// All that determines, with its plan, how a step goes on from some moment.
 struct StepState {
@@ -48,7 +61,7 @@ class Execution {
 
   /// Starts over, before the first event. Refers to `sweeps`; notes replays and returns in
   /// `timeline`, if that is not null.
-  void begin(std::span<const Sweep> sweeps, std::span<const Offload> offloads, Timeline* timeline);
+  void begin(std::span<const Sweep> sweeps, std::vector<Absence> absences, Timeline* timeline);
 
   /// Runs event `t` from state(). Returns the highest live bytes within it.
   ///
@@ -95,7 +108,7 @@ class Execution {
   void lower_wanted(Index v);
   void end_pass();
   void uncache(Index v);
-  void leave(Index v);
+  void leave(const Absence& absence);
   void bring_back(Index v);
   void bring_back_at(Index target);
 
@@ -124,8 +137,8 @@ class Execution {
 
   // The plan.
   std::span<const Sweep> sweeps_;
-  std::vector<Offload> leaving_;    ///< by the op they leave after
-  std::vector<Offload> returning_;  ///< by the value whose demand starts them
+  std::vector<Absence> leaving_;    ///< by the op they leave after
+  std::vector<Absence> returning_;  ///< by the value whose demand starts them
   std::size_t num_left_ = 0;        ///< of `leaving_`
   std::span<const Index> due_from_;
   std::span<const Index> cached_from_;  ///< of defer(), while that runs

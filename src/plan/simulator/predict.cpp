@@ -12,7 +12,7 @@ namespace gradrecomp::plan {
 Plan predict(const Graph& graph, Plan plan) {
   Simulator simulator(graph);
   const ReplayCost replay_cost(graph, plan.cost);
-  const Simulation result = simulator.run(plan.keep, plan.sweeps, plan.offloads);
+  const Simulation result = simulator.run(plan);
   plan.predicted_peak_bytes = result.peak_bytes;
   plan.predicted_plain_peak_bytes = simulator.run(keep_all(graph)).peak_bytes;
   plan.devices = device_peaks(graph, plan);
@@ -22,6 +22,10 @@ Plan predict(const Graph& graph, Plan plan) {
   plan.offloaded_bytes = 0;
   for (const Offload& offload : plan.offloads) {
     plan.offloaded_bytes += graph.values[offload.value].bytes;
+  }
+  plan.rounded_bytes = 0;
+  for (const Rounding& rounding : plan.roundings) {
+    plan.rounded_bytes += graph.values[rounding.value].bytes;
   }
   return plan;
 }

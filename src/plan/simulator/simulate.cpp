@@ -45,19 +45,29 @@ Simulation Simulator::run(std::span<const std::uint8_t> keep, std::span<const Sw
 
 Simulation Simulator::run(std::span<const std::uint8_t> keep, std::span<const Sweep> sweeps,
                           std::span<const Offload> offloads) {
-  return run_events(keep, sweeps, offloads, nullptr);
+  return run_events(keep, sweeps, offloads, {}, nullptr);
 }
 
 Simulation Simulator::run(std::span<const std::uint8_t> keep, std::span<const Sweep> sweeps,
                           std::span<const Offload> offloads, Timeline& timeline) {
-  return run_events(keep, sweeps, offloads, &timeline);
+  return run_events(keep, sweeps, offloads, {}, &timeline);
+}
+
+Simulation Simulator::run(const Plan& plan) {
+  return run_events(plan.keep, plan.sweeps, plan.offloads, plan.roundings, nullptr);
+}
+
+Simulation Simulator::run(const Plan& plan, Timeline& timeline) {
+  return run_events(plan.keep, plan.sweeps, plan.offloads, plan.roundings, &timeline);
 }
 
 Simulation Simulator::run_events(std::span<const std::uint8_t> keep, std::span<const Sweep> sweeps,
-                                 std::span<const Offload> offloads, Timeline* timeline) {
+                                 std::span<const Offload> offloads,
+                                 std::span<const Rounding> roundings, Timeline* timeline) {
   Execution& execution = *execution_;
-  check_plan(execution.graph(), keep, sweeps, offloads);
-  execution.begin(sweeps, offloads, timeline);
+  check_plan(execution.graph(), keep, sweeps);
+  check_absences(execution.graph(), keep, offloads, roundings);
+  execution.begin(sweeps, absences(offloads, roundings), timeline);
   if (timeline != nullptr) clear(*timeline);
   std::int64_t highest = 0;
   Index peak_event = -1;
@@ -81,7 +91,7 @@ Simulation Simulator::run_events(std::span<const std::uint8_t> keep, std::span<c
 
 std::vector<Sweep> Simulator::defer(std::span<const std::uint8_t> keep,
                                     std::span<const Index> cached_from) {
-  check_plan(execution_->graph(), keep, {}, {});
+  check_plan(execution_->graph(), keep, {});
   return execution_->defer(keep, cached_from);
 }
 

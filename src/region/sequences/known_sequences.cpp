@@ -78,7 +78,7 @@ void KnownSequences::forget_plans() {
     forgotten->plan = nullptr;
     forgotten->recording_plan.retentions = nullptr;
     forgotten->recording_plan.sweeps = nullptr;
-    forgotten->recording_plan.offloads = nullptr;
+    forgotten->recording_plan.absences = nullptr;
     known = std::move(forgotten);
     --excess;
   }

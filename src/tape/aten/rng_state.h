@@ -34,6 +34,9 @@ class RngState {
 
   /// True if nothing was drawn since.
   [[nodiscard]] bool is_current() const;
+  [[nodiscard]] bool has_generator_of(const RngState& other) const {
+    return generator_ == other.generator_;
+  }
   /// Sets the generator back to this state.
   void restore() const;
   /// The state the same generator is in now.

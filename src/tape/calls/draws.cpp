@@ -1,8 +1,11 @@
 #include "tape/calls/draws.h"
 
 #include <ATen/Context.h>
+#include <ATen/DeviceAccelerator.h>
+#include <c10/core/impl/VirtualGuardImpl.h>
 
 #include <algorithm>
+#include <utility>
 
 #include "tape/aten/capture.h"
 #include "tape/dispatch/op_traits.h"
@@ -10,12 +13,41 @@
 namespace gradrecomp::tape {
 namespace {
 
-std::optional<at::Generator> generator_of(const Op& op, c10::Device device) {
-  for (const auto& argument : op.arguments) {
-    if (argument.isGenerator() && argument.toGenerator().defined()) return argument.toGenerator();
+void add_generators(const c10::IValue& argument, std::vector<at::Generator>& found) {
+  if (argument.isGenerator()) {
+    const at::Generator generator = argument.toGenerator();
+    if (generator.defined() && std::ranges::count(found, generator) == 0) {
+      found.push_back(generator);
+    }
+  } else if (argument.isList() && !argument.isIntList()) {
+    for (const c10::IValue& item : argument.toListRef()) add_generators(item, found);
+  } else if (argument.isTuple()) {
+    for (const c10::IValue& item : argument.toTupleRef().elements()) add_generators(item, found);
   }
-  if (device.is_meta()) return std::nullopt;
-  return at::globalContext().defaultGenerator(device);
+}
+
+std::vector<at::Generator> generators_of(const Op& op) {
+  std::vector<at::Generator> found;
+  for (const c10::IValue& argument : op.arguments) add_generators(argument, found);
+  return found;
+}
+
+/// Where an operator that names no device may make something all the same.
+std::optional<c10::Device> accelerator() {
+  const auto type = at::getAccelerator();
+  if (!type || !at::globalContext().getAcceleratorHooksInterface(type).isAvailable()) {
+    return std::nullopt;
+  }
+  return c10::impl::VirtualGuardImpl(*type).getDevice();
+}
+
+/// Null where the device has none.
+std::unique_ptr<const RngState> default_state(c10::Device device) {
+  try {
+    return RngState::of(at::globalContext().defaultGenerator(device));
+  } catch (const c10::Error&) {
+    return nullptr;
+  }
 }
 
 bool is_known_to_be_current(const std::unique_ptr<const RngState>& state) {
@@ -25,23 +57,32 @@ bool is_known_to_be_current(const std::unique_ptr<const RngState>& state) {
 }  // namespace
 
 std::unique_ptr<const RngState> rng_state_of(const Op& op, c10::Device device) {
-  const auto generator = generator_of(op, device);
-  return generator ? RngState::of(*generator) : nullptr;
+  const auto given = generators_of(op);
+  if (given.size() > 1) return nullptr;
+  if (given.size() == 1) return RngState::of(given.front());
+  return device.is_meta() ? nullptr : default_state(device);
 }
 
 UntaggedDraws::UntaggedDraws(const OpTraits& traits, const Op& op,
                              std::optional<c10::Device> device) {
-  if (!traits.foreign || traits.seeded || !op.replayable) return;
-  is_capturing_ = is_capturing();
-  if (is_capturing_) return;
-  states_.push_back(RngState::of(at::globalContext().defaultGenerator(c10::kCPU)));
-  if (!device) return;
-  const auto generator = generator_of(op, *device);
-  if (generator) states_.push_back(RngState::of(*generator));
+  if (!traits.foreign || !op.replayable) return;
+  // It may draw from a copy of what it is given, too, which then stays as it is.
+  if (op.rng == nullptr && !generators_of(op).empty()) may_go_unseen_ = true;
+  if (is_capturing()) may_go_unseen_ = true;  // when states must not be read
+  if (may_go_unseen_) return;
+  watch(c10::kCPU, op);
+  if (!device) device = accelerator();
+  if (device && !device->is_cpu() && !device->is_meta()) watch(*device, op);
+}
+
+void UntaggedDraws::watch(c10::Device device, const Op& op) {
+  auto state = default_state(device);
+  const bool is_restored = state && op.rng && op.rng->has_generator_of(*state);
+  if (!is_restored) states_.push_back(std::move(state));
 }
 
 bool UntaggedDraws::may_have_happened() const {
-  return is_capturing_ || !std::ranges::all_of(states_, is_known_to_be_current);
+  return may_go_unseen_ || !std::ranges::all_of(states_, is_known_to_be_current);
 }
 
 }  // namespace gradrecomp::tape

@@ -1,5 +1,6 @@
 #include "tape/calls/sequence_hash.h"
 
+#include "tape/dispatch/lists.h"
 #include "tape/dispatch/op_traits.h"
 #include "tape/dispatch/shortage.h"
 
@@ -10,6 +11,8 @@ constexpr std::uint64_t kPackedSomething = 1;
 constexpr std::uint64_t kFickle = 2;
 constexpr std::uint64_t kPart = 3;
 constexpr std::uint64_t kLent = 4;
+constexpr std::uint64_t kUndefined = 5;
+constexpr std::uint64_t kNone = 6;
 
 }  // namespace
 
@@ -27,6 +30,7 @@ void SequenceHash::add_call(const OpTraits& traits, const Op& op, const Tape& ta
     add(num_algorithm_changes());
   }
   add_choices(op);
+  if (traits.foreign) add_absences(op);
   if (op.reads.empty()) add_sizes(op);
   for (const Read& read : op.reads) add_read(read, tape);
 }
@@ -37,12 +41,33 @@ void SequenceHash::add_part(bool is_packed) { add(is_packed ? kPackedSomething :
 // may change from step to step.
 void SequenceHash::add_choices(const Op& op) {
   std::uint64_t flags = 1;
-  for (const c10::IValue& argument : op.arguments) {
-    if (argument.isBool()) flags = flags << 1 | static_cast<std::uint64_t>(argument.toBool());
-    if (!argument.isString()) continue;
-    for (const char letter : argument.toStringRef()) add(static_cast<unsigned char>(letter));
+  const auto add_choice = [&](const c10::IValue& choice, std::size_t place) {
+    if (choice.isBool()) flags = flags << 1 | static_cast<std::uint64_t>(choice.toBool());
+    if (choice.isString()) add(hash_of(choice.toStringRef()) + place);
+  };
+  for (std::size_t i = 0; i < op.arguments.size(); ++i) {
+    const c10::IValue& argument = op.arguments[i];
+    add_choice(argument, i);
+    const bool may_hold_choices =
+        argument.isList() && (argument.isBoolList() || !is_flat_list(argument));
+    if (!may_hold_choices) continue;
+    for (const c10::IValue& item : argument.toListRef()) add_choice(item, i);
   }
   if (flags != 1) add(flags);
+}
+
+// Operators that are not LibTorch's own may do something else where an argument is left out, and
+// tell a tensor that is not defined from none at all.
+void SequenceHash::add_absences(const Op& op) {
+  const auto add_absence = [&](const c10::IValue& argument, std::size_t place) {
+    if (argument.isTensor()) add(place << 8 | kUndefined);
+    if (argument.isNone()) add(place << 8 | kNone);
+  };
+  for (std::size_t i = 0; i < op.arguments.size(); ++i) {
+    add_absence(op.arguments[i], i);
+    if (!op.arguments[i].isOptionalTensorList()) continue;
+    for (const c10::IValue& item : op.arguments[i].toListRef()) add_absence(item, i);
+  }
 }
 
 // The sizes that a factory is asked for, before it runs.

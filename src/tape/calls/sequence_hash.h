@@ -23,6 +23,7 @@ class SequenceHash {
 
  private:
   void add_choices(const Op& op);
+  void add_absences(const Op& op);
   void add_sizes(const Op& factory);
   void add_read(const Read& read, const Tape& tape);
 

@@ -182,6 +182,7 @@ void change(const NumericMode& from, const NumericMode& to) {
   if (from.default_dtype != to.default_dtype) {
     c10::set_default_dtype(c10::scalarTypeToTypeMeta(to.default_dtype));
   }
+  tape::change(from.attention, to.attention);
 }
 
 }  // namespace
@@ -206,6 +207,7 @@ NumericMode NumericMode::current() {
       .default_dtype = c10::get_default_dtype_as_scalartype(),
       .cudnn_benchmark_limit = context.benchmarkLimitCuDNN(),
       .num_threads = at::in_parallel_region() ? 1 : at::get_num_threads(),
+      .attention = AttentionMode::current(),
   };
   for (std::size_t i = 0; i < kKeys.size(); ++i) mode.precisions[i] = precision_of(i);
   mode.matmul_precision = tape::matmul_precision(mode.precisions);

@@ -7,13 +7,15 @@
 #include <cstdint>
 
 #include "gradrecomp/version.h"
+#include "tape/dispatch/attention_mode.h"
 
 namespace gradrecomp::tape {
 
 /// What LibTorch lets a program choose for the process or a thread that changes the bits of what
-/// kernels compute: libraries switched on or off, deterministic algorithms, precisions of float32
-/// and of reductions, the number of threads, denormal numbers flushed to zero; and the default
-/// dtype, which ops on integers and numbers follow when they are called.
+/// kernels compute: libraries and kernels of attention switched on or off, deterministic
+/// algorithms, precisions of float32 and of reductions, the number of threads, denormal numbers
+/// flushed to zero; and the default dtype, which ops on integers and numbers follow when they are
+/// called.
 ///
 /// Not in it: which library for linear algebra or BLAS is preferred on CUDA.
 struct NumericMode {
@@ -38,6 +40,7 @@ struct NumericMode {
   c10::ScalarType default_dtype = c10::ScalarType::Float;
   std::int32_t cudnn_benchmark_limit = 0;
   std::int32_t num_threads = 0;
+  AttentionMode attention;
 
   bool operator==(const NumericMode&) const = default;
 

@@ -75,12 +75,6 @@ Pointwise pointwise_kind(std::string_view name, std::string_view overload) {
   return Pointwise::no;
 }
 
-// FNV-1a, because std::hash may differ between processes and plans are saved to files.
-std::uint64_t hash_of(std::string_view text, std::uint64_t hash = 0xcbf29ce484222325u) {
-  for (const char c : text) hash = (hash ^ static_cast<unsigned char>(c)) * 0x100000001b3u;
-  return hash;
-}
-
 // Their results depend on other processes.
 bool is_collective(std::string_view name) {
   return name.starts_with("c10d::") || name.starts_with("_c10d_functional::") ||
@@ -157,10 +151,10 @@ std::unique_ptr<const OpTraits> read_traits(const c10::OperatorHandle& op) {
   traits->factory = is_factory(schema);
   traits->shapes_only = reads_shapes_only(name);
   traits->uninitialized = contains(kUninitialized, name);
-  // An empty-like op leaves its out argument as it is.
-  traits->fills =
-      (any_write && writes_only_out && !traits->uninitialized) || contains(kFills, name);
   traits->foreign = !name.starts_with("aten::");
+  // An empty-like op leaves its out argument as it is, and another library's may add to it.
+  traits->fills = (any_write && writes_only_out && !traits->uninitialized && !traits->foreign) ||
+                  contains(kFills, name);
   traits->bumps = !traits->foreign || op.hasKernelForDispatchKey(c10::DispatchKey::ADInplaceOrView);
   traits->bumps = traits->bumps && name != kWorkspaceWriter;
   traits->bumps_before = traits->foreign && traits->bumps;
@@ -287,6 +281,11 @@ struct EndOfThread {
 };
 
 }  // namespace
+
+std::uint64_t hash_of(std::string_view text, std::uint64_t hash) {
+  for (const char c : text) hash = (hash ^ static_cast<unsigned char>(c)) * 0x100000001b3u;
+  return hash;
+}
 
 const OpTraits& traits_of(const c10::OperatorHandle& op) {
   if (table_of_thread == nullptr) {

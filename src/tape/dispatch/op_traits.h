@@ -62,6 +62,10 @@ struct OpTraits {
   [[nodiscard]] std::size_t num_arguments() const { return writes.size(); }
 };
 
+/// FNV-1a of `text`, which goes on from `hash`. Plans are saved to files, and std::hash may differ
+/// between processes.
+std::uint64_t hash_of(std::string_view text, std::uint64_t hash = 0xcbf29ce484222325u);
+
 /// The operator that stands on a tape for a write that none made.
 inline constexpr std::string_view kUnseenWrite = "gradrecomp::unseen_write";
 

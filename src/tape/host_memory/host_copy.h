@@ -5,7 +5,7 @@
 
 #include <optional>
 
-#include "gradrecomp/version.h"
+#include "tape/away/value_copy.h"
 
 namespace gradrecomp::tape {
 
@@ -18,23 +18,20 @@ namespace gradrecomp::tape {
 /// Memory may be used again by the stream that it was allocated on, its home, as soon as it is
 /// freed: so the home waits for copies from it and to it. Where it is not known, the allocator is
 /// told of them.
-class HostCopy {
+class HostCopy final : public ValueCopy {
  public:
   /// Starts the way there after the current stream's work. `original` must live until leave().
   HostCopy(const c10::Storage& original, const std::optional<c10::Stream>& home);
   /// A transfer that is still running when the copy dies ends before the memory is used again.
-  ~HostCopy();
+  ~HostCopy() override;
   HostCopy(const HostCopy&) = delete;
   HostCopy& operator=(const HostCopy&) = delete;
 
-  /// The original may be freed.
-  void leave();
-  /// A storage like the original, with the same home, on its way back. Usable after arrive().
-  c10::Storage bring_back();
-  /// The current stream waits until what bring_back() gave is there.
-  void arrive() const;
-  /// What bring_back() gave may be freed.
-  void give_up();
+  void leave() override;
+  /// With the same home as the original, and on its way.
+  c10::Storage bring_back() override;
+  void arrive() const override;
+  void give_up() override;
 
  private:
   void free_after(std::optional<c10::Event>& event) const;

@@ -54,8 +54,8 @@ void ArgumentReader::read_argument(Draft& draft, std::int16_t position,
                                    const c10::IValue& argument) {
   auto& arguments = draft.op.arguments;
   if (argument.isTensor()) {
-    arguments.emplace_back();
     const at::Tensor& tensor = draft.copy_for(position, argument.toTensor());
+    arguments.push_back(tensor.defined() ? c10::IValue() : argument);
     if (tensor.defined()) read_tensor(draft, tensor, position, -1);
     return;
   }
@@ -79,8 +79,9 @@ void ArgumentReader::read_list(Draft& draft, std::int16_t position,
                                const c10::List<Tensor>& tensors) {
   c10::List<Tensor> places;
   for (std::size_t i = 0; i < tensors.size(); ++i) {
-    places.push_back(Tensor());
-    const std::optional<at::Tensor> tensor = tensors.get(i);
+    const Tensor given = tensors.get(i);
+    const std::optional<at::Tensor> tensor = given;
+    places.push_back(tensor ? Tensor(at::Tensor()) : given);
     if (tensor && tensor->defined()) {
       read_tensor(draft, *tensor, position, static_cast<std::int32_t>(i));
     }

@@ -17,14 +17,14 @@ bool agree_so_far(const RecordingPlan& one, const RecordingPlan& other, const Ta
     const bool is_read_blindly = value.external && !one.guards(id) && other.guards(id);
     if (is_read_blindly || one.retention_of(id) != other.retention_of(id)) return false;
   }
-  return !one.offloads && !other.offloads;
+  return !one.absences && !other.absences;
 }
 
 }  // namespace
 
 FollowedPlan::FollowedPlan(Tape& tape, RecordingPlan plan, Diverged diverged)
     : tape_(tape), plan_(std::move(plan)), diverged_(std::move(diverged)) {
-  tape_.follow(plan_.sweeps, plan_.offloads);
+  tape_.follow(plan_.sweeps, plan_.absences);
 }
 
 bool FollowedPlan::foresees(const Draft& draft) {
@@ -39,7 +39,7 @@ bool FollowedPlan::change() {
   const std::size_t call = sequence_.size() - 1;
   const RecordingPlan left =
       std::exchange(plan_, diverged_ ? diverged_(call, hash_.value()) : RecordingPlan{});
-  tape_.follow(plan_.sweeps, plan_.offloads);
+  tape_.follow(plan_.sweeps, plan_.absences);
   const bool agrees = agree_so_far(left, plan_, tape_);
   is_mixed_ |= !agrees;
   return agrees;

@@ -343,7 +343,8 @@ void Recorder::call(Draft& draft, torch::jit::Stack* stack) {
   op.handle().redispatchBoxed(op.keys, stack);
   if (draws.may_have_happened()) op.replayable = false;
   if (draft.traits.fickle == Fickle::by_algorithm && watch.has_changed()) op.replayable = false;
-  if (op.rng && op.rng->is_current()) op.rng.reset();
+  // An operator that is not LibTorch's own may draw from a copy, whose original stays as it is.
+  if (op.rng && !draft.traits.foreign && op.rng->is_current()) op.rng.reset();
 }
 
 void Recorder::finish(Op&& recorded) {

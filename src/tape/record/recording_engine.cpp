@@ -7,6 +7,7 @@
 
 #include "tape/dispatch/python_operators.h"
 #include "tape/interception/interceptor.h"
+#include "tape/own_work.h"
 #include "tape/record/handle.h"
 #include "tape/record/recorder.h"
 #include "tape/writing/unseen_write_operator.h"
@@ -42,6 +43,8 @@ class RecordingEngine final : public Engine {
   }
 
   std::unique_ptr<torch::autograd::SavedVariableHooks> get_default_saved_variable_hooks() override {
+    // A kernel that calls differentiable operators makes a graph in a replay, too, and drops it.
+    if (in_own_work()) return nullptr;
     // The program's own hooks go first, as in plain training.
     if (auto theirs = base_.get_default_saved_variable_hooks()) return theirs;
     return Recorder::current() != nullptr ? std::make_unique<Handle>() : nullptr;

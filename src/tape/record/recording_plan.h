@@ -37,8 +37,8 @@ struct RecordingPlan {
   std::shared_ptr<const Retentions> retentions;
   /// What replays of that sequence cache; null: every value with handles.
   SweepPlans sweeps = {};
-  /// Which kept values of that sequence go to host memory; null: none.
-  Offloads offloads = {};
+  /// Which kept values of that sequence are away for a while; null: none.
+  Absences absences = {};
   /// Per op of that sequence: how verification found it to be made again; null: by its call.
   std::shared_ptr<const std::vector<ReplayMethod>> methods = {};
   /// Values of that sequence whose contents replays depend on, ascending; null: not known yet.

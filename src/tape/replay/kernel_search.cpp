@@ -39,7 +39,8 @@ void KernelSearch::try_kernels(OpId id, OpId last, double& seconds) {
 
 void KernelSearch::forget_kernels(OpId id) {
   for (OpId tried = id; tried <= std::max(id, trial_.last); ++tried) {
-    tape_.ops()[tried].method = {};
+    Op& op = tape_.ops()[tried];
+    if (op.substitute == nullptr || op.substitute->has_call()) op.method = {};
   }
   trial_ = {};
 }

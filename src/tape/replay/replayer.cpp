@@ -120,7 +120,7 @@ c10::Storage Replayer::find_or_replay(ValueId id) {
   // autograd's own version check has passed, so plain training would read it too.
   if (auto storage = tape_.original_of(id)) return storage;
   if (auto storage = tape_.live_storage(id)) return storage;
-  if (tape_.values()[id].hold != Hold::offloaded) return replay(id);
+  if (tape_.values()[id].hold != Hold::away) return replay(id);
   tape_.bring_back(id);
   return tape_.live_storage(id);
 }
@@ -157,11 +157,11 @@ void Replayer::drop_cached() {
 
 /// Starts the way back of what the plan wants here, unless the program still has it.
 void Replayer::bring_back_at(ValueId demanded) {
-  const OffloadPlan* offloads = tape_.offloads();
-  if (offloads == nullptr) return;
-  for (const Offload& offload : offloads->returning(demanded)) {
+  const AbsencePlan* absences = tape_.absences();
+  if (absences == nullptr) return;
+  for (const Offload& offload : absences->returning(demanded)) {
     if (offload.value >= static_cast<ValueId>(tape_.values().size())) continue;
-    const bool is_away = tape_.values()[offload.value].hold == Hold::offloaded;
+    const bool is_away = tape_.values()[offload.value].hold == Hold::away;
     if (is_away && !tape_.live_storage(offload.value)) tape_.bring_back(offload.value);
   }
 }

@@ -17,6 +17,21 @@
 #include "tape/substitutes/packed_form.h"
 
 namespace gradrecomp::tape {
+namespace {
+
+// Kernels may choose by it, as matmul's does where it is called below autograd.
+void require_gradients(const Op& op, torch::jit::Stack& stack) {
+  for (const Read& read : op.reads) {
+    if (!read.requires_grad || read.argument < 0 || read.written || read.scratch) continue;
+    c10::IValue& slot = stack[read.argument];
+    const at::Tensor input =
+        read.element < 0 ? slot.toTensor() : slot.toListRef()[read.element].toTensor();
+    input.set_requires_grad(true);
+  }
+}
+
+}  // namespace
+
 Sweep::Sweep(Tape& tape)
     : tape_(tape),
       number_(++tape.backward().num_sweeps),
@@ -79,7 +94,7 @@ void Sweep::visit(ValueId id, std::vector<ValueId>& pending) {
     if (value.hold == Hold::none) borrowed_.push_back(std::move(storage));
     return;
   }
-  if (value.hold == Hold::offloaded) {
+  if (value.hold == Hold::away) {
     tape_.bring_back(id);
     return;
   }
@@ -88,10 +103,10 @@ void Sweep::visit(ValueId id, std::vector<ValueId>& pending) {
   pending.push_back(id);
 }
 
-// The program may still hold a dropped or offloaded value, and have written to it unseen.
+// The program may still hold a value that is dropped or away, and have written to it unseen.
 void Sweep::look_for_stale(ValueId id) {
   Value& value = tape_.values()[id];
-  const bool has_another = value.hold == Hold::none || value.hold == Hold::offloaded;
+  const bool has_another = value.hold == Hold::none || value.hold == Hold::away;
   if (!has_another || !value.has_print) return;
   const auto storage = tape_.live_storage(id);
   if (storage && !tape_.contents().fits_in_sweep(id, storage, number_)) value.stale = true;
@@ -108,7 +123,8 @@ void Sweep::check_mode() const {
   TORCH_CHECK(
       !tape_.findings().mode_is_lost,
       "GradRecomp: a setting that changes kernels' results (float32 precision, deterministic "
-      "algorithms, threads, cuDNN, oneDNN, ...) was changed inside the region, but not in "
+      "algorithms, threads, kernels of attention, cuDNN, oneDNN, ...) was changed inside the "
+      "region, but not in "
       "the profiled step, so a replay cannot know under which setting an op ran. Change "
       "it outside, or skip this step: from the next one on, the region checks each op.");
 }
@@ -177,6 +193,7 @@ void Sweep::execute_call(Op& op) {
 
 void Sweep::call(Op& op, Stack& stack) {
   stack = inputs_.arguments(op);
+  require_gradients(op, stack);
   run_call(op, stack);
 }
 
@@ -227,7 +244,7 @@ void Sweep::settle_value(const Op& op, std::size_t position, c10::Storage storag
 
 void Sweep::keep_result(ValueId id, c10::Storage storage) {
   Value& value = tape_.values()[id];
-  if (tape_.live_storage(id) || value.hold == Hold::offloaded) return;
+  if (tape_.live_storage(id) || value.hold == Hold::away) return;
   if (const Hold kind = hold_of(id); kind != Hold::none) {
     tape_.hold(id, kind, std::move(storage));
   } else if (value.num_uses > 0 || id == target_) {

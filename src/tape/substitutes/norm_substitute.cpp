@@ -4,8 +4,8 @@
 
 #include "tape/aten/below_recording.h"
 #include "tape/aten/bytes.h"
+#include "tape/kernels/device_kernels.h"
 #include "tape/op.h"
-#include "tape/substitutes/device_kernels.h"
 
 namespace gradrecomp::tape {
 namespace {

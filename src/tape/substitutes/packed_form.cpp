@@ -6,8 +6,8 @@
 #include <utility>
 
 #include "tape/aten/bytes.h"
+#include "tape/kernels/device_kernels.h"
 #include "tape/op.h"
-#include "tape/substitutes/device_kernels.h"
 
 namespace gradrecomp::tape {
 namespace {

@@ -17,6 +17,7 @@ class PackedForm : public Substitute {
 
   /// There is only this one formula, and no call that would do.
   [[nodiscard]] int num_formulas() const override { return 1; }
+  [[nodiscard]] bool has_call() const override { return false; }
 };
 
 /// Packs the indices of a max_pool2d_with_indices call: their positions inside its windows, in a

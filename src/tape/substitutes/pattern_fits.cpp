@@ -40,7 +40,7 @@ void add(const Geometry& geometry, bool in_groups, std::vector<std::int64_t>& fa
 /// False if it is of a type that is not known here.
 bool add(const c10::IValue& argument, std::vector<std::int64_t>& facts) {
   enum Type : std::int64_t { none, boolean, integer, number, integers };
-  if (argument.isNone()) {
+  if (argument.isNone() || argument.isTensor()) {  // read by no read, so there is none
     facts.push_back(none);
   } else if (argument.isBool()) {
     facts.insert(facts.end(), {boolean, argument.toBool() ? 1 : 0});

@@ -8,7 +8,7 @@
 #include "tape/aten/below_recording.h"
 #include "tape/aten/bytes.h"
 #include "tape/aten/stream_scope.h"
-#include "tape/substitutes/device_kernels.h"
+#include "tape/kernels/device_kernels.h"
 
 namespace gradrecomp::tape {
 

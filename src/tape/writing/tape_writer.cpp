@@ -10,6 +10,7 @@
 #include "tape/aten/bytes.h"
 #include "tape/aten/lent_memory.h"
 #include "tape/aten/stream_scope.h"
+#include "tape/away/rounded_copy.h"
 #include "tape/contents.h"
 #include "tape/host_memory/host_copy.h"
 #include "tape/observer.h"
@@ -231,30 +232,50 @@ void TapeWriter::keep(ValueId id) {
 
 void TapeWriter::keep_as_planned(ValueId id) {
   keep(id);
-  Value& value = values()[id];
-  if (value.hold != Hold::kept || tape_.offloads() == nullptr || !tape_.offloads()->takes(id))
-    return;
+  const AbsencePlan* absences = tape_.absences();
+  if (values()[id].hold != Hold::kept || absences == nullptr || !absences->offloads(id)) return;
+  add_copy(id, [&](Value& value) {
+    return std::make_shared<HostCopy>(value.storage, home_of(tape_, id));
+  });
+}
+
+/// A value of which there is no memory for a copy stays.
+template <class Make>
+void TapeWriter::add_copy(ValueId id, const Make& make) {
   const OwnWork own_work;
+  Value& value = values()[id];
   try {
-    value.with_rare().host = std::make_shared<HostCopy>(value.storage, home_of(tape_, id));
+    value.with_rare().copy = make(value);
   } catch (const std::exception&) {
-    tape_.counts().unplanned_bytes += value.bytes;  // it stays: the host has no memory
+    tape_.counts().unplanned_bytes += value.bytes;
   }
 }
 
 void TapeWriter::leave_after(OpId op) {
-  if (tape_.offloads() == nullptr) return;
-  for (const Offload& offload : tape_.offloads()->leaving(last_left_op_ + 1, op)) {
-    const ValueId id = offload.value;
-    if (id >= static_cast<ValueId>(values().size())) continue;
-    Value& value = values()[id];
-    if (value.hold != Hold::kept || value.host() == nullptr) continue;
-    const OwnWork own_work;
-    value.host()->leave();
-    tape_.hold(id, Hold::offloaded, c10::Storage());
-    tape_.counts().offloaded_bytes += value.bytes;
+  if (tape_.absences() == nullptr) return;
+  for (const auto& leaving : tape_.absences()->leaving(last_left_op_ + 1, op)) {
+    if (leaving.value >= static_cast<ValueId>(values().size())) continue;
+    if (leaving.rounded) round(leaving.value);
+    leave(leaving.value, leaving.rounded);
   }
   last_left_op_ = op;
+}
+
+void TapeWriter::round(ValueId id) {
+  if (values()[id].hold != Hold::kept) return;
+  add_copy(id, [&](Value& value) {
+    return std::make_shared<RoundedCopy>(value.storage, home_of(tape_, id));
+  });
+}
+
+void TapeWriter::leave(ValueId id, bool rounded) {
+  Value& value = values()[id];
+  if (value.hold != Hold::kept || value.copy() == nullptr) return;
+  const OwnWork own_work;
+  value.copy()->leave();
+  tape_.hold(id, Hold::away, c10::Storage());
+  Counts& counts = tape_.counts();
+  (rounded ? counts.rounded_bytes : counts.offloaded_bytes) += value.bytes;
 }
 
 void TapeWriter::hold_in_window(ValueId id) {
@@ -268,7 +289,7 @@ ValueId TapeWriter::add_handle(const at::Tensor& tensor) {
   Value& value = values()[id];
   if (value.uninitialized) tape_.make_source(id);
   ++value.num_handles;
-  if (Observer* observer = tape_.observer()) observer->saved(tape_, id);
+  if (Observer* observer = tape_.observer()) observer->saved(tape_, id, tensor.scalar_type());
   return id;
 }
 

@@ -78,6 +78,10 @@ class TapeWriter {
   [[nodiscard]] std::deque<Value>& values() const { return tape_.values(); }
   ValueId add(const c10::Storage& storage, OpId producer);
   void take_counter(ValueId id, const at::Tensor& tensor);
+  template <class Make>
+  void add_copy(ValueId id, const Make& make);
+  void round(ValueId id);
+  void leave(ValueId id, bool rounded);
   /// Whether its version counter has grown since the last look, beyond what was expected.
   bool has_new_version(ValueId id, bool bumped);
 

@@ -182,13 +182,6 @@ TORCH_LIBRARY_IMPL(gradrecomp_test, CompositeExplicitAutograd, library) {
   });
 }
 
-/// Calls `gradrecomp_test::<name>` by a stack, as TorchScript's interpreter does.
-at::Tensor call_boxed(const char* name, torch::jit::Stack stack) {
-  const std::string full_name = std::string("gradrecomp_test::") + name;
-  c10::Dispatcher::singleton().findSchemaOrThrow(full_name.c_str(), "").callBoxed(stack);
-  return stack.front().toTensor();
-}
-
 double sum_of(at::ArrayRef<double> numbers) {
   return std::accumulate(numbers.begin(), numbers.end(), 0.0);
 }

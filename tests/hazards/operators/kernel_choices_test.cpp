@@ -2,7 +2,11 @@
 // those say.
 #include <ATen/Parallel.h>
 #include <gtest/gtest.h>
+#include <torch/library.h>
 #include <torch/torch.h>
+
+#include <functional>
+#include <utility>
 
 #include "support/modes.h"
 
@@ -79,6 +83,93 @@ TEST(KernelChoice, H5InAParallelLoopIsThatOfTheForwardPass) {
     return all;
   });
   at::set_num_threads(num_threads);
+}
+
+/// A function of the program's own, which calls operators below autograd, and shows what its
+/// backward pass gets.
+struct BelowAutograd : torch::autograd::Function<BelowAutograd> {
+  using Body = std::function<at::Tensor(const at::Tensor&)>;
+  static inline Tensors seen;
+
+  static at::Tensor forward(torch::autograd::AutogradContext* context, const at::Tensor& x,
+                            const Body& body) {
+    const at::AutoDispatchBelowADInplaceOrView below;
+    const auto y = body(x);
+    context->save_for_backward({x, y.sin(), y.cos()});
+    return y.sum();
+  }
+  static torch::autograd::variable_list backward(torch::autograd::AutogradContext* context,
+                                                 torch::autograd::variable_list gradients) {
+    const auto saved = context->get_saved_variables();
+    for (const std::size_t i : {1, 2}) seen.push_back(saved[i].clone());
+    return {gradients[0] * saved[0], at::Tensor()};
+  }
+};
+
+// Attention that is recorded whole chooses its kernel when it runs.
+TEST(KernelChoice, H5OfAttentionIsThatOfTheForwardPass) {
+  auto& context = at::globalContext();
+  expect_same_in_every_mode([&](const RunPart& run) {
+    const auto weight = torch::randn({2, 2, 16, 16}).requires_grad_();
+    for (int step = 0; step < kNumSteps; ++step) {
+      const bool uses_flash = step % 2 == 0;
+      context.setSDPUseFlash(uses_flash);
+      const auto y = run([&] {
+        return BelowAutograd::apply(weight.exp(), [](const at::Tensor& q) {
+          return at::scaled_dot_product_attention(q, q, q);
+        });
+      });
+      context.setSDPUseFlash(!uses_flash);
+      y.backward();
+      context.setSDPUseFlash(true);
+    }
+    return std::exchange(BelowAutograd::seen, {});
+  });
+}
+
+// Below autograd matmul() folds its input by whether the other one needs a gradient. The first
+// steps, where the weight is 0, do not show it.
+TEST(KernelChoice, H5ByWhoNeedsAGradientIsThatOfTheForwardPass) {
+  for (const bool starts_at_zero : {false, true}) {
+    SCOPED_TRACE(starts_at_zero);
+    expect_same_in_every_mode([&](const RunPart& run) {
+      const auto weight = torch::randn({129}).requires_grad_();
+      const auto x = torch::randn({33, 17, 129});
+      for (int step = 0; step < 6; ++step) {
+        if (starts_at_zero && step < 3) weight.detach().mul_(step == 2 ? 0 : 0);
+        const auto fold = [&](const at::Tensor& w) { return at::matmul(x.transpose(0, 1), w); };
+        run([&] { return BelowAutograd::apply(weight, fold); }).backward();
+      }
+      return std::exchange(BelowAutograd::seen, {});
+    });
+  }
+}
+
+TORCH_LIBRARY_FRAGMENT(gradrecomp_test, library) {
+  library.def("add_to(Tensor x, *, Tensor(a!) out) -> Tensor(a!)");
+}
+TORCH_LIBRARY_IMPL(gradrecomp_test, CompositeExplicitAutograd, library) {
+  library.impl("add_to",
+               [](const at::Tensor& x, at::Tensor& out) -> at::Tensor& { return out.add_(x); });
+}
+
+// Another library's operator may go on from what it is given to write to.
+TEST(KernelChoice, H2WhatAnotherLibraryWritesToIsReadToo) {
+  const auto add_to = c10::Dispatcher::singleton()
+                          .findSchemaOrThrow("gradrecomp_test::add_to", "")
+                          .typed<at::Tensor&(const at::Tensor&, at::Tensor&)>();
+  expect_same_in_every_mode(steps_of([&](const at::Tensor& hidden, int step) {
+    const auto sum = torch::empty({15, 16});
+    for (int i = 0; i < sum.numel(); ++i) {
+      sum.mutable_data_ptr<float>()[i] = 0.01F * static_cast<float>(i + step);
+    }
+    {
+      const at::AutoDispatchBelowADInplaceOrView below;
+      auto out = sum;
+      add_to.call(hidden.detach(), out);
+    }
+    return (hidden.exp() * sum).tanh().sum();
+  }));
 }
 
 }  // namespace

@@ -55,6 +55,13 @@ TEST(GraphFile, GivesBackEveryBit) {
   }
 }
 
+TEST(GraphFile, GivesBackWhichValuesMayBeRounded) {
+  SavedGraph saved = small_graph();
+  saved.graph.values[1].rounds = true;
+  saved.graph.values[2].exact = true;
+  expect_same(parse_graph(graph_text(saved)), saved);
+}
+
 TEST(GraphFile, IsPlannedAsTheGraphItself) {
   const test::TemporaryFolder folder;
   const Graph graph = test::resnet_graph({2, 2}, 1);

@@ -21,6 +21,7 @@ SavedPlan small_plan() {
                    .keep = {1, 0, 1, 1, 0},
                    .sweeps = {{1, {0, 3}}, {4, {}}},
                    .offloads = {{0, 1, 4}, {3, 2, -1}},
+                   .roundings = {{2, 3}},
                    .signature = 0xfedcba9876543210,
                    .cost = CostModel::flops,
                    .feasible = false,
@@ -31,6 +32,8 @@ SavedPlan small_plan() {
                    .num_replayed_ops = 12,
                    .offloaded_bytes = 99,
                    .predicted_stall = 0.25,
+                   .rounded_bytes = 44,
+                   .predicted_rounding = 0.03,
                    .proven_peak_bytes = 3,
                    .proven_overhead = 1e-300,
                    .peak_proof = {.moments = {{2, 5}, {7, std::int64_t{1} << 40}}, .price = 0},
@@ -45,6 +48,7 @@ void expect_same(const SavedPlan& a, const SavedPlan& b) {
   EXPECT_EQ(a.plan.keep, b.plan.keep);
   EXPECT_EQ(a.plan.sweeps, b.plan.sweeps);
   EXPECT_EQ(a.plan.offloads, b.plan.offloads);
+  EXPECT_EQ(a.plan.roundings, b.plan.roundings);
   EXPECT_EQ(a.plan.signature, b.plan.signature);
   EXPECT_EQ(a.plan.cost, b.plan.cost);
   EXPECT_EQ(a.plan.feasible, b.plan.feasible);
@@ -55,6 +59,8 @@ void expect_same(const SavedPlan& a, const SavedPlan& b) {
   EXPECT_EQ(a.plan.num_replayed_ops, b.plan.num_replayed_ops);
   EXPECT_EQ(a.plan.offloaded_bytes, b.plan.offloaded_bytes);
   EXPECT_EQ(a.plan.predicted_stall, b.plan.predicted_stall);
+  EXPECT_EQ(a.plan.rounded_bytes, b.plan.rounded_bytes);
+  EXPECT_EQ(a.plan.predicted_rounding, b.plan.predicted_rounding);
   EXPECT_EQ(a.plan.proven_peak_bytes, b.plan.proven_peak_bytes);
   EXPECT_EQ(a.plan.proven_overhead, b.plan.proven_overhead);
   EXPECT_EQ(a.plan.peak_proof, b.plan.peak_proof);

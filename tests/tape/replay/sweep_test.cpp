@@ -48,7 +48,7 @@ struct ReplayLog final : Observer {
   void op_begins(const Tape& /*tape*/) override {}
   void op_ends(const Tape& /*tape*/, OpId /*op*/) override {}
   void took_in(const Tape& /*tape*/, OpId /*op*/) override {}
-  void saved(const Tape& /*tape*/, ValueId /*value*/) override {}
+  void saved(const Tape& /*tape*/, ValueId /*value*/, c10::ScalarType /*type*/) override {}
   void sealed(const Tape& /*tape*/) override {}
   void demanded(const Tape& /*tape*/, ValueId /*value*/) override {}
   void replay_begins(const Tape& tape) override { begins.push_back(tape.counts().replayed_ops); }

@@ -43,6 +43,8 @@ const kernels::Table* kernel_table() {
       .unpack_mask = &queued<&Table::unpack_mask>,
       .pack_indices = &queued<&Table::pack_indices>,
       .unpack_indices = &queued<&Table::unpack_indices>,
+      .round_floats = &queued<&Table::round_floats>,
+      .widen_floats = &queued<&Table::widen_floats>,
       .hash_memory = &queued_hashes,
   };
   return &kTable;

@@ -7,13 +7,12 @@
 #include <random>
 #include <vector>
 
-#include "gradrecomp/memory_meter.h"
 #include "gradrecomp/models/resnet.h"
 #include "gradrecomp/plan/predict.h"
 #include "gradrecomp/region.h"
+#include "region/away/away_test.h"
 #include "support/plans.h"
 #include "support/programs.h"
-#include "support/step_chain.h"
 #include "support/training.h"
 #include "tape/host_memory/host_pool.h"
 
@@ -39,30 +38,12 @@ plan::Plan random_offloads(const plan::Graph& graph, std::mt19937& random) {
   return plan;
 }
 
-class Offload : public ::testing::Test {
+class Offload : public AwayTest {
  protected:
-  static void SetUpTestSuite() { install_cpu_counter(); }
-  void SetUp() override {
-    Region plain({.policy = "keep_all"});
-    chain_.step(plain);
-    gradients_ = chain_.gradients();
-    graph_ = plain.graph();
-  }
-
-  /// Two steps under `plan`, the second measured.
   void expect_exact(const plan::Plan& plan) {
-    Region region({.plan = shared(plan)});
-    chain_.step(region);
-    EXPECT_EQ(chain_.step(region), region.plan().predicted_peak_bytes);
-    EXPECT_TRUE(region.last_step().followed_plan);
-    EXPECT_EQ(region.last_step().offloaded_bytes, region.plan().offloaded_bytes);
-    EXPECT_EQ(region.last_step().num_replayed_ops, region.plan().num_replayed_ops);
+    expect_exact_bytes(plan, Forms::exact);
     expect_same_bits(gradients_, chain_.gradients());
   }
-
-  StepChain chain_;
-  std::vector<at::Tensor> gradients_;
-  plan::Graph graph_;
 };
 
 TEST_F(Offload, AllAwayIsExactInBitsAndBytesAndReplaysNothing) {

@@ -1,4 +1,4 @@
-#include "tape/substitutes/device_kernels.h"
+#include "tape/kernels/device_kernels.h"
 
 #include <c10/core/impl/VirtualGuardImpl.h>
 #include <c10/util/Exception.h>
