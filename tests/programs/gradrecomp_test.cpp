@@ -291,7 +291,7 @@ TEST(Program, VerifiesPlansAgainstTheirSteps) {
   std::ofstream(plan) << json;
   const Outcome forged = run_program("verify " + files);
   EXPECT_EQ(forged.status, 1);
-  EXPECT_NE(forged.text.find("1 of 8 do not hold."), std::string::npos) << forged.text;
+  EXPECT_NE(forged.text.find("1 of 9 do not hold."), std::string::npos) << forged.text;
 
   json["signature"] = "0x0123456789abcdef";
   std::ofstream(plan) << json;
