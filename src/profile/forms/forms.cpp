@@ -9,8 +9,6 @@
 namespace gradrecomp::profile {
 namespace {
 
-using tape::ValueId;
-
 /// How a value was looked at.
 struct Looks {
   bool as_float32 = false;
