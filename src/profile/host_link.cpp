@@ -1,9 +1,8 @@
 #include "gradrecomp/host_link.h"
 
-#include <map>
-#include <mutex>
-#include <utility>
+#include <cstdint>
 
+#include "profile/per_device.h"
 #include "tape/host_memory/transfer_times.h"
 #include "tape/own_work.h"
 
@@ -23,12 +22,8 @@ plan::HostLink measure(c10::Device device) {
 }  // namespace
 
 plan::HostLink measured_host_link(c10::Device device) {
-  static std::mutex mutex;
-  static std::map<std::pair<c10::DeviceType, c10::DeviceIndex>, plan::HostLink> links;
-  const std::lock_guard lock(mutex);
-  const auto key = std::pair(device.type(), device.index());
-  const auto known = links.find(key);
-  return known != links.end() ? known->second : links.emplace(key, measure(device)).first->second;
+  static profile::PerDevice<plan::HostLink> links;
+  return links.of(device, measure);
 }
 
 }  // namespace gradrecomp::inline GRADRECOMP_NAMESPACE

@@ -1,10 +1,8 @@
 #include "gradrecomp/rounding_speed.h"
 
 #include <cstdint>
-#include <map>
-#include <mutex>
-#include <utility>
 
+#include "profile/per_device.h"
 #include "tape/away/rounded_copy.h"
 #include "tape/away/rounding_time.h"
 #include "tape/own_work.h"
@@ -23,12 +21,8 @@ double measure(c10::Device device) {
 
 std::optional<double> measured_rounding_speed(c10::Device device) {
   if (!tape::can_round_on(device.type())) return std::nullopt;
-  static std::mutex mutex;
-  static std::map<std::pair<c10::DeviceType, c10::DeviceIndex>, double> speeds;
-  const std::lock_guard lock(mutex);
-  const auto key = std::pair(device.type(), device.index());
-  const auto known = speeds.find(key);
-  return known != speeds.end() ? known->second : speeds.emplace(key, measure(device)).first->second;
+  static profile::PerDevice<double> speeds;
+  return speeds.of(device, measure);
 }
 
 }  // namespace gradrecomp::inline GRADRECOMP_NAMESPACE

@@ -4,8 +4,9 @@
 #include <fmt/format.h>
 #include <fmt/ranges.h>
 
-#include <map>
 #include <memory>
+#include <utility>
+#include <vector>
 
 #include "gradrecomp/plan/plan_file.h"
 #include "input/input_file.h"
@@ -22,15 +23,20 @@ void add_switch(CLI::App& command, const std::string& name, bool& is_on, const s
       ->default_str(is_on ? "on" : "off");
 }
 
-void add_forms_argument(CLI::App& command, Forms& forms) {
-  const std::map<std::string, Forms> names{{"exact", Forms::exact},
-                                           {"lossy_bf16", Forms::lossy_bf16}};
-  command
-      .add_option("--forms", forms,
-                  "lossy_bf16: kept activations may be rounded, and gradients are not plain's")
-      ->transform(must_be("one of exact, lossy_bf16", CLI::CheckedTransformer(names)))
-      ->type_name("exact|lossy_bf16")
-      ->default_str("exact");
+template <class Choice>
+using Choices = std::vector<std::pair<std::string, Choice>>;
+
+/// Adds an option that is one of `choices`, the first by default.
+template <class Choice>
+void add_choice(CLI::App& command, const std::string& name, Choice& choice,
+                const Choices<Choice>& choices, const std::string& help) {
+  std::vector<std::string> names;
+  for (const auto& [spelling, value] : choices) names.push_back(spelling);
+  command.add_option(name, choice, help)
+      ->transform(must_be(fmt::format("one of {}", fmt::join(names, ", ")),
+                          CLI::CheckedTransformer(choices)))
+      ->type_name(fmt::format("{}", fmt::join(names, "|")))
+      ->default_str(names.front());
 }
 
 }  // namespace
@@ -90,7 +96,9 @@ void add_budget_arguments(CLI::App& command, Options& options) {
   add_switch(command, "--substitutes", o.substitutes,
              "Replay normalisations from their kept statistics");
   add_switch(command, "--offload", o.offload, "Kept activations may go to host memory and back");
-  add_forms_argument(command, o.forms);
+  add_choice(command, "--forms", o.forms,
+             {{"exact", Forms::exact}, {"lossy_bf16", Forms::lossy_bf16}},
+             "lossy_bf16: kept activations may be rounded, and gradients are not plain's");
 }
 
 void add_plan_argument(CLI::App& command, Options& options) {
@@ -107,12 +115,9 @@ void add_plan_argument(CLI::App& command, Options& options) {
 }
 
 void add_cost_argument(CLI::App& command, plan::CostModel& cost) {
-  const std::map<std::string, plan::CostModel> costs{{"seconds", plan::CostModel::seconds},
-                                                     {"flops", plan::CostModel::flops}};
-  command.add_option("--cost", cost, "What overhead counts")
-      ->transform(must_be("one of seconds, flops", CLI::CheckedTransformer(costs)))
-      ->type_name("seconds|flops")
-      ->default_str("seconds");
+  add_choice(command, "--cost", cost,
+             {{"seconds", plan::CostModel::seconds}, {"flops", plan::CostModel::flops}},
+             "What overhead counts");
 }
 
 CLI::Option* add_file_argument(CLI::App& command, NamedFile& file, const std::string& help) {

@@ -65,7 +65,6 @@ RoundableGraph::RoundableGraph(const Graph& graph, double bytes_per_second)
   rewritten_.ops.clear();
   for (std::size_t op = 0; op < step_.ops.size(); ++op) add_op(static_cast<Index>(op));
   first_op_.push_back(static_cast<Index>(rewritten_.ops.size()));
-  adjust_links();
   add_events();
 }
 
@@ -129,6 +128,7 @@ void RoundableGraph::add_copy(Roundable& roundable) {
   rewritten_.values.push_back(copy);
   rewritten_.values[v].producer = copy.producer + 1;
   rewritten_.values[v].overwrites = made;
+  if (as_made.overwrites >= 0) rewritten_.values[as_made.overwrites].overwritten_by = made;
 
   Op rounding;
   rounding.name = kRounding;
@@ -148,14 +148,6 @@ void RoundableGraph::add_copy(Roundable& roundable) {
   widening.by_kernel = true;
   rewritten_.ops.push_back(std::move(rounding));
   rewritten_.ops.push_back(std::move(widening));
-}
-
-/// What another value's memory was taken over by is what the op makes, not the value itself.
-void RoundableGraph::adjust_links() {
-  for (const Roundable& r : roundables_) {
-    const Index before = step_.values[r.value].overwrites;
-    if (before >= 0) rewritten_.values[before].overwritten_by = r.copy - 1;
-  }
 }
 
 void RoundableGraph::add_events() {

@@ -34,7 +34,6 @@ class RoundableGraph {
   void add_op(Index op);
   void add_copy(Roundable& roundable);
   void add_events();
-  void adjust_links();
   [[nodiscard]] double seconds_of(std::int64_t bytes) const;
 
   const Graph& step_;
