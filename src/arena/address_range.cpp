@@ -1,10 +1,13 @@
 #include "arena/address_range.h"
 
 #include <sys/mman.h>
+#include <sys/resource.h>
 #include <unistd.h>
 
 #include <algorithm>
 #include <cstdint>
+#include <fstream>
+#include <limits>
 
 namespace gradrecomp::arena {
 namespace {
@@ -21,6 +24,24 @@ std::size_t rounded_up(std::size_t bytes, std::size_t unit) {
   return (bytes + unit - 1) / unit * unit;
 }
 
+std::size_t mapped_bytes() {
+  std::size_t pages = 0;
+  std::ifstream("/proc/self/statm") >> pages;
+  return pages * page_bytes();
+}
+
+/// Of the addresses that a limit leaves: stacks of threads and all that is not in the range need
+/// theirs, too.
+std::size_t most_bytes() {
+  constexpr std::size_t kShare = 4;
+  rlimit limit{};
+  if (getrlimit(RLIMIT_AS, &limit) != 0 || limit.rlim_cur == RLIM_INFINITY) {
+    return std::numeric_limits<std::size_t>::max();
+  }
+  const std::size_t mapped = mapped_bytes();
+  return mapped < limit.rlim_cur ? (limit.rlim_cur - mapped) / kShare : 0;
+}
+
 std::byte* reserve(std::size_t bytes) {
   void* begin = mmap(nullptr, bytes, PROT_NONE, MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
   return begin == MAP_FAILED ? nullptr : static_cast<std::byte*>(begin);
@@ -28,7 +49,8 @@ std::byte* reserve(std::size_t bytes) {
 
 }  // namespace
 
-AddressRange::AddressRange(std::size_t bytes) : size_(bytes / kStep * kStep) {
+AddressRange::AddressRange(std::size_t bytes)
+    : size_(std::min(bytes, most_bytes()) / kStep * kStep) {
   while (size_ > 0 && (begin_ = reserve(size_)) == nullptr) size_ = size_ / 2 / kStep * kStep;
 }
 

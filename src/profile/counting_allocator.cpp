@@ -13,6 +13,7 @@
 #include "arena/host_arena.h"
 #include "profile/allocation_sink.h"
 #include "profile/device_log.h"
+#include "profile/listing_allocator.h"
 
 // Of LibTorch's own allocator for the CPU.
 C10_DECLARE_bool(caffe2_cpu_allocator_do_zero_fill);
@@ -85,34 +86,23 @@ void* with_header(void* block, std::size_t bytes) {
   return pointer;
 }
 
-void count(void* pointer, std::size_t bytes) {
-  const auto size = static_cast<std::int64_t>(bytes);
-  total_bytes += size;
-  raise_cpu_peak(current_bytes += size);
-  for_each_sink([&](AllocationSink& sink) { sink.allocated(pointer, bytes); });
-  report_host(pointer, bytes, false);
-}
-
 // What these flags ask for, LibTorch's own allocator does to each block.
 bool blocks_are_prepared() {
   return FLAGS_caffe2_cpu_allocator_do_zero_fill || FLAGS_caffe2_cpu_allocator_do_junk_fill ||
          FLAGS_caffe2_cpu_numa_enabled;
 }
 
-// Allocates from the allocator it found, and large blocks, if that is LibTorch's own, from the host
-// arena. DataPtr's get() == get_context(), as code that takes raw pointers from an allocator
-// requires.
+// Allocates large blocks from the host arena, and others from LibTorch's own allocator, whose
+// blocks are aligned, and whose DataPtr's get() == get_context(), as code that takes raw pointers
+// from an allocator requires.
 class CountingAllocator final : public c10::Allocator {
  public:
-  explicit CountingAllocator(c10::Allocator* base)
-      : base_(base), uses_arena_(base == c10::GetDefaultCPUAllocator()) {}
-
-  [[nodiscard]] bool uses_arena() const { return uses_arena_; }
+  explicit CountingAllocator(c10::Allocator* base) : base_(base) {}
 
   c10::DataPtr allocate(std::size_t bytes) override {
     if (bytes == 0) return {nullptr, nullptr, &CountingAllocator::free, c10::kCPU};
     void* pointer = with_header(allocate_block(bytes + 2 * kUnit), bytes);
-    count(pointer, bytes);
+    count_allocated(pointer, bytes);
     return {pointer, pointer, &CountingAllocator::free, c10::kCPU};
   }
 
@@ -127,7 +117,7 @@ class CountingAllocator final : public c10::Allocator {
 
   void* allocate_block(std::size_t bytes) {
     void* block = nullptr;
-    if (uses_arena_ && !blocks_are_prepared()) {
+    if (!blocks_are_prepared()) {
       block = arena::HostArena::of_process().allocate(bytes);
     }
     if (block == nullptr) return base_->raw_allocate(bytes);
@@ -136,7 +126,7 @@ class CountingAllocator final : public c10::Allocator {
   }
 
   void free_block(void* block) {
-    if (uses_arena_ && arena::HostArena::of_process().owns(block)) {
+    if (arena::HostArena::of_process().owns(block)) {
       c10::profiledCPUMemoryReporter().Delete(block);
       arena::HostArena::of_process().free(block);
     } else {
@@ -145,7 +135,6 @@ class CountingAllocator final : public c10::Allocator {
   }
 
   c10::Allocator* base_;
-  bool uses_arena_;
 };
 
 CountingAllocator* installed = nullptr;
@@ -157,17 +146,23 @@ void CountingAllocator::free(void* pointer) {
   if (!is_ours) return installed->base_->raw_deallocate(pointer);
   // The block may come back at once, as a plain one of the other allocator.
   std::memset(static_cast<char*>(pointer) - kUnit, 0, sizeof(header));
-  current_bytes -= static_cast<std::int64_t>(header.bytes);
-  for_each_sink([&](AllocationSink& sink) { sink.freed(pointer, header.bytes); });
-  report_host(pointer, header.bytes, true);
+  count_freed(pointer, header.bytes);
   installed->free_block(static_cast<char*>(pointer) - header.front_bytes);
+}
+
+/// Has it the priority that `base` was set with, so that what the program sets later counts as much
+/// as it would have.
+void take_place_of(const c10::Allocator* base, c10::Allocator* allocator) {
+  for (int priority = 0; c10::GetCPUAllocator() == base; ++priority) {
+    c10::SetCPUAllocator(allocator, static_cast<std::uint8_t>(priority));
+  }
 }
 
 }  // namespace
 
 MemoryCounter cpu_counter() noexcept { return {current_bytes, peak_bytes, total_bytes}; }
 
-bool uses_host_arena() noexcept { return installed != nullptr && installed->uses_arena(); }
+bool uses_host_arena() noexcept { return installed != nullptr; }
 
 std::int64_t exchange_cpu_peak() noexcept { return peak_bytes.exchange(current_bytes); }
 
@@ -175,6 +170,20 @@ void raise_cpu_peak(std::int64_t bytes) noexcept {
   auto peak = peak_bytes.load();
   while (bytes > peak && !peak_bytes.compare_exchange_weak(peak, bytes)) {
   }
+}
+
+void count_allocated(void* pointer, std::size_t bytes) {
+  const auto size = static_cast<std::int64_t>(bytes);
+  total_bytes += size;
+  raise_cpu_peak(current_bytes += size);
+  for_each_sink([&](AllocationSink& sink) { sink.allocated(pointer, bytes); });
+  report_host(pointer, bytes, false);
+}
+
+void count_freed(void* pointer, std::size_t bytes) {
+  current_bytes -= static_cast<std::int64_t>(bytes);
+  for_each_sink([&](AllocationSink& sink) { sink.freed(pointer, bytes); });
+  report_host(pointer, bytes, true);
 }
 
 void add_allocation_sink(std::weak_ptr<AllocationSink> sink) {
@@ -189,7 +198,11 @@ void gradrecomp::install_cpu_counter() {
   static std::once_flag once;
   std::call_once(once, [] {
     // Never deleted: blocks may be freed after the program's statics are gone.
-    profile::installed = new profile::CountingAllocator(c10::GetCPUAllocator());
-    c10::SetCPUAllocator(profile::installed);
+    c10::Allocator* const base = c10::GetCPUAllocator();
+    if (base != c10::GetDefaultCPUAllocator()) {
+      return profile::take_place_of(base, new profile::ListingAllocator(base));
+    }
+    profile::installed = new profile::CountingAllocator(base);
+    profile::take_place_of(base, profile::installed);
   });
 }

@@ -48,7 +48,7 @@ ClosedStep::~ClosedStep() {
 }
 
 void ClosedStep::backward_begins(tape::Tape& tape) {
-  if (forward_seconds_ && !backward_) backward_.emplace();
+  if (!was_asked_) begin_to_time(tape);
   was_asked_ = true;
   if (session_) session_->asked(sequence_);
   if (log_) log_->backward_begins(tape);
@@ -60,6 +60,14 @@ void ClosedStep::backward_begins(tape::Tape& tape) {
         const auto times = step->backward_ends(*held, pass);
         if (times) step->let_go_of(std::move(held), *times);
       });
+}
+
+void ClosedStep::begin_to_time(tape::Tape& tape) {
+  if (forward_seconds_) backward_.emplace();
+  if (!device_times_) return;
+  device_times_->backward_begins();
+  tape.backward().demand_begins = [times = device_times_] { times->demand_begins(); };
+  tape.backward().demand_ends = [times = device_times_] { times->demand_ends(); };
 }
 
 // Several threads may run backward through one step, so both hold its tape's lock.
@@ -111,7 +119,9 @@ void ClosedStep::plan(tape::Tape& tape, Lock lock, bool ends) {
 
 /// None unless it is timed and went backward once, in one piece.
 std::optional<RecordedTimes> ClosedStep::times(tape::Tape& tape) {
-  if (!backward_ || num_passes_ != 1 || !passes_.empty() || tape.has_handles()) return std::nullopt;
+  const bool is_timed = backward_ || device_times_;
+  if (!is_timed || num_passes_ != 1 || !passes_.empty() || tape.has_handles()) return std::nullopt;
+  if (device_times_) return device_times_->times(tape.counts().replayed_ops);
   return RecordedTimes{.forward_seconds = *forward_seconds_,
                        .backward_seconds = backward_->seconds(),
                        .hook_seconds = tape.backward().hook_seconds,

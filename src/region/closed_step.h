@@ -7,6 +7,7 @@
 #include <vector>
 
 #include "arena/placed_step.h"
+#include "region/device_times.h"
 #include "region/session.h"
 #include "tape/aten/stopwatch.h"
 
@@ -30,6 +31,8 @@ class ClosedStep : public std::enable_shared_from_this<ClosedStep> {
 
   /// Makes it one that is timed, for the trial of its plan. Call it before any backward pass.
   void time(double forward_seconds) { forward_seconds_ = forward_seconds; }
+  /// The same for one on a device.
+  void time(std::shared_ptr<DeviceTimes> device_times) { device_times_ = std::move(device_times); }
   /// Called under the tape's lock by the backward pass of that number.
   void backward_begins(tape::Tape& tape);
 
@@ -41,6 +44,7 @@ class ClosedStep : public std::enable_shared_from_this<ClosedStep> {
   /// Plans for the passes so far; `ends`: there will be no other.
   void plan(tape::Tape& tape, Lock lock, bool ends);
   [[nodiscard]] std::optional<RecordedTimes> times(tape::Tape& tape);
+  void begin_to_time(tape::Tape& tape);
   void wait_for_another_pass(tape::Tape& tape);
   void next_step_begins(tape::Tape& tape);
   void stop_logging(tape::Tape& tape);
@@ -52,11 +56,12 @@ class ClosedStep : public std::enable_shared_from_this<ClosedStep> {
   std::unique_ptr<arena::PlacedStep> placed_;
   Sequence sequence_;
   tape::Retentions kept_;
-  std::set<int> passes_;                     // that have asked and not ended, by number
-  int num_passes_ = 0;                       // that have ended, while it is profiled or timed
-  bool was_asked_ = false;                   // also by a pass that failed
-  std::optional<double> forward_seconds_;    // if it is timed
-  std::optional<tape::Stopwatch> backward_;  // the same, since its first pass began
+  std::set<int> passes_;                       // that have asked and not ended, by number
+  int num_passes_ = 0;                         // that have ended, while it is profiled or timed
+  bool was_asked_ = false;                     // also by a pass that failed
+  std::optional<double> forward_seconds_;      // if it is timed
+  std::optional<tape::Stopwatch> backward_;    // the same, since its first pass began
+  std::shared_ptr<DeviceTimes> device_times_;  // if it is timed, on a device
 };
 
 }  // namespace gradrecomp::inline GRADRECOMP_NAMESPACE

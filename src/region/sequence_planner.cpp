@@ -144,7 +144,8 @@ plan::Plan SequencePlanner::make_plan(const KnownSequence& known, bool is_first)
     request.bytes_rounded_per_second = rounding_speed(known.device);
   }
   if (request.max_overhead && request.cost == plan::CostModel::seconds) {
-    request.max_overhead = std::max(0.0, *request.max_overhead - known.recording_overhead);
+    const double beside = known.recording_overhead + known.overhead_beyond_promise;
+    request.max_overhead = std::max(0.0, *request.max_overhead - beside);
   }
   return plan_with_selection(graph, std::move(request), is_first);
 }
@@ -152,13 +153,13 @@ plan::Plan SequencePlanner::make_plan(const KnownSequence& known, bool is_first)
 std::optional<PlanTrial> SequencePlanner::trial_of(const KnownSequence& known) const {
   constexpr double kSmallShare = 0.005;  // of the step
   constexpr double kSecondsAnOp = 4e-6;  // that recording takes on a slow machine
-  const bool moves_values = options_.offload || options_.forms != Forms::exact;
-  if (!known.device.is_cpu() || known.records_nothing || options_.plan || moves_values) {
-    return std::nullopt;
-  }
+  const bool on_host = known.device.is_cpu();
+  // Values of the host move for tests alone.
+  if (known.records_nothing || options_.plan || (on_host && moves_values())) return std::nullopt;
   if (options_.policy == plan::Policy("keep_all")) return PlanTrial(/*compares=*/false);
   const bool has_budget = request_of(options_).max_overhead && !options_.policy;
   if (!has_budget || options_.cost != plan::CostModel::seconds) return std::nullopt;
+  if (!on_host) return PlanTrial(/*compares=*/false);
   const double recording_seconds = kSecondsAnOp * static_cast<double>(known.graph->ops.size());
   const bool may_matter = recording_seconds > kSmallShare * known.graph->step_seconds;
   return PlanTrial(may_matter && may_record_nothing(known));
@@ -185,10 +186,30 @@ void SequencePlanner::adjust(KnownSequence& known, const MeasuredCosts& costs) {
   const double measured = costs.replay_overhead() + costs.recording_overhead();
   const double promised = known.plan->predicted_overhead_seconds;
   if (options_.policy || std::abs(measured - promised) <= kPoint) return;
-  known.graph = std::make_shared<const plan::Graph>(remeasured(*known.graph, *known.plan, costs));
+  measure_again(known, costs);
   plan_again(known);
   known.records_nothing = may_go_without && saves_nothing(*known.plan);
   if (known.records_nothing) plan_again(known);
+}
+
+// Demands are timed as a whole, replays together with waits for values that come back. So where
+// values move, ops keep their seconds, and the next plan gets less of the budget, by what this one
+// took beyond its promise.
+void SequencePlanner::measure_again(KnownSequence& known, const MeasuredCosts& costs) const {
+  auto graph = *known.graph;
+  if (moves_values()) {
+    const double promised = known.plan->predicted_overhead_seconds * graph.step_seconds;
+    const double beyond = costs.replay_seconds - promised;
+    known.overhead_beyond_promise = std::max(0.0, beyond / costs.step_seconds);
+    graph.step_seconds = costs.step_seconds;
+  } else {
+    graph = remeasured(std::move(graph), *known.plan, costs);
+  }
+  known.graph = std::make_shared<const plan::Graph>(std::move(graph));
+}
+
+bool SequencePlanner::moves_values() const {
+  return options_.offload || options_.forms != Forms::exact;
 }
 
 void SequencePlanner::plan_again(KnownSequence& known) {

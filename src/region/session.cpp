@@ -102,7 +102,7 @@ Session::StepStart Session::begin_step(bool may_profile) {
   if (const Known next = expected()) activate(next);
   const Known& active = sequences_.active();
   if (!active) return {};
-  StepStart start{.signature = active->signature()};
+  StepStart start{.signature = active->signature(), .device = active->device};
   if (may_profile) start.turn = trials_.begin_step(*active);
   if (start.turn.is_recorded) {
     start.plan = recording_plan_of(*active);
@@ -296,6 +296,7 @@ void Session::learn(const Profiled& profiled, plan::Graph graph) {
   known->recording_plan.has_one_mode = profiled.has_one_mode;
   if (before) {
     known->recording_overhead = before->recording_overhead;
+    known->overhead_beyond_promise = before->overhead_beyond_promise;
     known->records_nothing = before->records_nothing;
   }
   planner_.plan(*known, is_first);

@@ -42,8 +42,9 @@ class Session {
   struct StepStart {
     tape::RecordingPlan plan = {};  ///< none: it is to be profiled, or may not be and has none
     Trials::Turn turn = {};
-    std::uint64_t signature = 0;   ///< expected of it, if it is not recorded
-    std::int64_t most_growth = 0;  ///< in bytes, expected of it, if it is not recorded
+    std::uint64_t signature = 0;     ///< expected of it, if it is not recorded
+    c10::Device device = c10::kCPU;  ///< that its ops are expected to run on
+    std::int64_t most_growth = 0;    ///< in bytes, expected of it, if it is not recorded
   };
 
   static constexpr const char* kBackwardInside =

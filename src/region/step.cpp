@@ -62,7 +62,10 @@ Step::Step(std::shared_ptr<Session> session)
 }
 
 void Step::record(const tape::RecordingPlan& plan) {
-  tape_->backward().is_timed = start_.turn.is_timed;
+  if (start_.turn.is_timed && !start_.device.is_cpu()) {
+    device_times_ = std::make_shared<DeviceTimes>(start_.device);
+  }
+  tape_->backward().is_timed = start_.turn.is_timed && !device_times_;
   if (plan.retentions == nullptr && !is_captured_) begin_profile();
   name_plan(plan);
   if (session_ && plan.retentions != nullptr && !is_captured_) place_blocks();
@@ -204,7 +207,7 @@ void Step::close(bool has_returned) {
   if (!is_done && (log_ == nullptr || !sequence.empty())) {
     const auto step = std::make_shared<ClosedStep>(session_, number_, log_, std::move(placed_),
                                                    sequence, std::move(kept));
-    if (planned && start_.turn.is_timed) step->time(open_for_.seconds());
+    if (planned && start_.turn.is_timed) time(*step);
     tape_->backward().begins = [step](tape::Tape& tape) { step->backward_begins(tape); };
   }
   if (session_) tell_session(sequence, planned);
@@ -214,6 +217,12 @@ void Step::close(bool has_returned) {
   } else if (is_done) {
     session_->settle(sequence, std::move(kept), "nothing in it is saved for backward");
   }
+}
+
+void Step::time(ClosedStep& step) {
+  if (!device_times_) return step.time(open_for_.seconds());
+  device_times_->region_closes();
+  step.time(std::move(device_times_));
 }
 
 void Step::close_unrecorded() {

@@ -8,12 +8,15 @@
 #include <vector>
 
 #include "arena/placed_step.h"
+#include "region/device_times.h"
 #include "region/session.h"
 #include "tape/aten/capture.h"
 #include "tape/aten/range.h"
 #include "tape/aten/stopwatch.h"
 
 namespace gradrecomp::inline GRADRECOMP_NAMESPACE {
+
+class ClosedStep;
 
 /// One run of a region, from its first operator to its close.
 class Step {
@@ -48,6 +51,7 @@ class Step {
   void close_window(bool is_last = false);
   void note_modes();
   void tell_session(const Sequence& sequence, bool planned);
+  void time(ClosedStep& step);
   void close_unrecorded();
 
   void give_up();
@@ -59,6 +63,7 @@ class Step {
   bool is_captured_ = tape::is_capturing();  // into a graph, to be run later
   Session::StepStart start_;
   tape::Stopwatch open_for_;
+  std::shared_ptr<DeviceTimes> device_times_;  ///< null unless it is timed, and runs on a device
   std::int64_t start_bytes_ = 0;  ///< that tensors of the host held, if it is not recorded
   std::shared_ptr<tape::Tape> tape_;
   std::shared_ptr<profile::StepLog> log_;

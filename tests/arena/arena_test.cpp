@@ -8,6 +8,7 @@
 #include <cstdint>
 #include <cstdlib>
 #include <cstring>
+#include <fstream>
 #include <random>
 #include <thread>
 #include <vector>
@@ -193,6 +194,34 @@ TEST(ArenaDeathTest, TakesWhatALimitOnAddressesLeaves) {
   GTEST_SKIP() << "sanitizers reserve more addresses than the limit leaves";
 #endif
   EXPECT_EXIT(try_under_limit(8192 * kMiB, 65'536 * kMiB, true), testing::ExitedWithCode(0), "");
+}
+
+std::size_t mapped_bytes() {
+  std::size_t pages = 0;
+  std::ifstream("/proc/self/statm") >> pages;
+  return pages * static_cast<std::size_t>(sysconf(_SC_PAGESIZE));
+}
+
+/// Ends the process: 0 if of `left` bytes of addresses, which two arenas want for themselves, half
+/// are there for others.
+[[noreturn]] void try_beside_others(std::size_t left) {
+  const std::size_t limit = mapped_bytes() + left;
+  const rlimit limits{limit, limit};
+  if (setrlimit(RLIMIT_AS, &limits) != 0) std::_Exit(1);
+  const Arena first(65'536 * kMiB);
+  const Arena second(65'536 * kMiB);
+  void* others = mmap(nullptr, left / 2, PROT_NONE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+  std::_Exit(others != MAP_FAILED ? 0 : 2);
+}
+
+// Whatever the limit is: what a batch system sets may be just what the machine has, or half of it.
+TEST(ArenaDeathTest, LeavesHalfOfTheAddressesToOthers) {
+#if defined(__SANITIZE_ADDRESS__) || defined(__SANITIZE_THREAD__)
+  GTEST_SKIP() << "sanitizers reserve more addresses than the limit leaves";
+#endif
+  for (const std::size_t left : {65'536, 70'000, 32'768, 33'000, 131'072, 512}) {
+    EXPECT_EXIT(try_beside_others(left * kMiB), testing::ExitedWithCode(0), "") << left;
+  }
 }
 
 TEST(ArenaDeathTest, IsEmptyWhereNoAddressesAreLeft) {

@@ -6,7 +6,11 @@
 #include <c10/util/ScopeExit.h>
 #include <gmock/gmock.h>
 #include <torch/torch.h>
+#ifdef __SSE2__
+#include <xmmintrin.h>
+#endif
 
+#include <cfenv>
 #include <functional>
 #include <string>
 #include <utility>
@@ -32,9 +36,10 @@ double fingerprint(const NumericMode& mode) {
   for (const bool flag :
        {mode.cudnn, mode.cudnn_benchmark, mode.cudnn_deterministic, mode.mkldnn,
         mode.mkldnn_deterministic, mode.nnpack, mode.deterministic, mode.deterministic_warns_only,
-        mode.fills_uninitialized, mode.fp16_accumulation, mode.flushes_denormals}) {
+        mode.fills_uninitialized, mode.fp16_accumulation}) {
     add(flag ? 1 : 0);
   }
+  add(mode.float_control);
   add(mode.fp16_reduction);
   add(mode.bf16_reduction);
   for (const auto precision : mode.precisions) add(precision);
@@ -104,6 +109,14 @@ std::vector<Choice> choices() {
                  [] { at::globalContext().setAllowBF16ReductionCuBLAS(true, true); }});
   all.push_back({"no denormals", [] { at::Context::setFlushDenormal(true); },
                  [] { at::Context::setFlushDenormal(false); }});
+  all.push_back({"numbers rounded up", [] { std::fesetround(FE_UPWARD); },
+                 [] { std::fesetround(FE_TONEAREST); }});
+#ifdef __SSE2__
+  all.push_back({"no denormals of operands", [] { _mm_setcsr(_mm_getcsr() | 0x0040); },
+                 [] { _mm_setcsr(_mm_getcsr() & ~0x0040U); }});
+  all.push_back({"no denormals of results", [] { _mm_setcsr(_mm_getcsr() | 0x8000); },
+                 [] { _mm_setcsr(_mm_getcsr() & ~0x8000U); }});
+#endif
   all.push_back({"threads", [] { at::set_num_threads(3); },
                  [threads = at::get_num_threads()] { at::set_num_threads(threads); }});
   for (const auto op : {Float32Op::CONV, Float32Op::RNN, Float32Op::MATMUL}) {

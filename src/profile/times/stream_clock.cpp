@@ -6,6 +6,13 @@
 
 namespace gradrecomp::profile {
 
+StreamClock::Moment StreamClock::mark(const c10::Stream& stream) {
+  auto& event = events_.emplace_back(stream.device_type(), c10::EventFlag::BACKEND_DEFAULT);
+  event.record(stream);  // keeps time
+  streams_.push_back(stream);
+  return static_cast<Moment>(events_.size() - 1);
+}
+
 StreamClock::Moment StreamClock::now() {
   if (!cuda_in_use()) return kNone;
   return mark(at::accelerator::getCurrentStream(at::accelerator::getDeviceIndex()));
@@ -13,13 +20,6 @@ StreamClock::Moment StreamClock::now() {
 
 StreamClock::Moment StreamClock::now_after(Moment begin) {
   return begin == kNone ? kNone : mark(streams_[begin]);
-}
-
-StreamClock::Moment StreamClock::mark(const c10::Stream& stream) {
-  auto& event = events_.emplace_back(stream.device_type(), c10::EventFlag::BACKEND_DEFAULT);
-  event.record(stream);  // keeps time
-  streams_.push_back(stream);
-  return static_cast<Moment>(events_.size() - 1);
 }
 
 double StreamClock::seconds_between(Moment from, Moment to) {

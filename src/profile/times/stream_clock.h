@@ -10,14 +10,16 @@
 
 namespace gradrecomp::profile {
 
-/// Takes times on the current CUDA stream, by events: work is enqueued long before it runs, so a
-/// host clock would see nothing of it. Nothing waits until a time is asked for.
+/// Takes times on streams, by events: work is enqueued long before it runs, so a host clock would
+/// see nothing of it. Nothing waits until a time is asked for.
 class StreamClock {
  public:
   using Moment = std::int32_t;
   static constexpr Moment kNone = -1;
 
-  /// Marks where the stream is now; kNone where no CUDA device is in use.
+  /// Marks where a stream is now.
+  Moment mark(const c10::Stream& stream);
+  /// Marks where the current CUDA stream is now; kNone where no CUDA device is in use.
   Moment now();
   /// Marks where the stream of `begin` is now, whichever is current: events of two devices have no
   /// time between them. kNone for kNone.
@@ -26,8 +28,6 @@ class StreamClock {
   double seconds_between(Moment from, Moment to);
 
  private:
-  Moment mark(const c10::Stream& stream);
-
   std::vector<c10::Event> events_;
   std::vector<c10::Stream> streams_;  // of the events
 };

@@ -29,6 +29,8 @@ struct KnownSequence {
   bool is_provisional = false;  ///< it goes so until a backward pass comes
   /// What recording costs as a ratio to the plain step, as far as it has been measured.
   double recording_overhead = 0;
+  /// The same of what waiting for values that come back takes beyond what plans count.
+  double overhead_beyond_promise = 0;
   bool records_nothing = false;  ///< most of its steps run as plain training does
   /// Of its steps' blocks; null without a plan, and for devices.
   std::shared_ptr<arena::SequenceAddresses> addresses;

@@ -23,7 +23,10 @@ bool DispatchState::operator==(const DispatchState& other) const {
 }
 
 DispatchScope::DispatchScope(const DispatchState& state)
-    : keys_(state.keys()), gradients_(state.wants_gradients()) {
+    : keys_(state.keys()),
+      gradients_(state.wants_gradients()),
+      keeps_casts_before_(at::autocast::is_autocast_cache_enabled()) {
+  if (!state.casts().empty()) at::autocast::set_autocast_cache_enabled(false);
   for (const auto& [device, type] : state.casts()) {
     casts_before_.emplace_back(device, at::autocast::get_autocast_dtype(device));
     at::autocast::set_autocast_dtype(device, type);
@@ -31,6 +34,7 @@ DispatchScope::DispatchScope(const DispatchState& state)
 }
 
 DispatchScope::~DispatchScope() {
+  at::autocast::set_autocast_cache_enabled(keeps_casts_before_);
   for (const auto& [device, type] : casts_before_) at::autocast::set_autocast_dtype(device, type);
 }
 

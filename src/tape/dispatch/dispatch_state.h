@@ -39,6 +39,9 @@ class DispatchState {
 };
 
 /// Lets this thread dispatch as another did. Its mode is NumericScope's.
+///
+/// Autocast looks for no cast of a weight that it may have, and keeps none: it locks what it has,
+/// also while the cast of another weight is recorded, from which replays may be made.
 class DispatchScope {
  public:
   explicit DispatchScope(const DispatchState& state);
@@ -50,6 +53,7 @@ class DispatchScope {
   c10::impl::ForceDispatchKeyGuard keys_;
   c10::AutoGradMode gradients_;
   DispatchState::Casts casts_before_;
+  bool keeps_casts_before_;
 };
 
 }  // namespace gradrecomp::tape

@@ -7,6 +7,7 @@
 #include <xmmintrin.h>
 #endif
 
+#include <cfenv>
 #include <utility>
 
 namespace gradrecomp::tape {
@@ -33,13 +34,25 @@ constexpr std::size_t kCudnnRnn = 1;
 constexpr std::size_t kCublas = 2;
 constexpr std::size_t kOneDnnMatmul = 5;
 
-// This thread's. LibTorch has a setter for it and no getter.
-bool flushes_denormals() {
 #ifdef __SSE2__
-  constexpr unsigned kFlushToZero = 0x8000;
-  return (_mm_getcsr() & kFlushToZero) != 0;
+// To zero what would be denormal, and what is; and two bits for rounding.
+constexpr std::uint32_t kFloatControl = 0x8000 | 0x0040 | 0x6000;
+#endif
+
+// This thread's, in which LibTorch itself sets denormals to zero, and tells nobody.
+std::uint32_t float_control() {
+#ifdef __SSE2__
+  return _mm_getcsr() & kFloatControl;
 #else
-  return false;
+  return static_cast<std::uint32_t>(std::fegetround());
+#endif
+}
+
+void set_float_control(std::uint32_t control) {
+#ifdef __SSE2__
+  _mm_setcsr((_mm_getcsr() & ~kFloatControl) | control);
+#else
+  std::fesetround(static_cast<int>(control));
 #endif
 }
 
@@ -172,9 +185,7 @@ void change(const NumericMode& from, const NumericMode& to) {
     const auto [reduced, splits_k] = reduction(to.bf16_reduction);
     context.setAllowBF16ReductionCuBLAS(reduced, splits_k);
   }
-  if (from.flushes_denormals != to.flushes_denormals) {
-    at::Context::setFlushDenormal(to.flushes_denormals);
-  }
+  if (from.float_control != to.float_control) set_float_control(to.float_control);
   // Where several threads work already, kernels use one each, whatever is set.
   if (from.num_threads != to.num_threads && !at::in_parallel_region()) {
     at::set_num_threads(to.num_threads);
@@ -201,7 +212,7 @@ NumericMode NumericMode::current() {
       .fills_uninitialized = context.deterministicFillUninitializedMemory(),
       .fp16_reduction_cpu = context.allowFP16ReductionCPU(),
       .fp16_accumulation = context.allowFP16AccumulationCuBLAS(),
-      .flushes_denormals = tape::flushes_denormals(),
+      .float_control = tape::float_control(),
       .fp16_reduction = static_cast<std::uint8_t>(context.allowFP16ReductionCuBLAS()),
       .bf16_reduction = static_cast<std::uint8_t>(context.allowBF16ReductionCuBLAS()),
       .default_dtype = c10::get_default_dtype_as_scalartype(),

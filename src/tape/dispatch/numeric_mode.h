@@ -13,9 +13,9 @@ namespace gradrecomp::tape {
 
 /// What LibTorch lets a program choose for the process or a thread that changes the bits of what
 /// kernels compute: libraries and kernels of attention switched on or off, deterministic
-/// algorithms, precisions of float32 and of reductions, the number of threads, denormal numbers
-/// flushed to zero; and the default dtype, which ops on integers and numbers follow when they are
-/// called.
+/// algorithms, precisions of float32 and of reductions, the number of threads, how the processor
+/// rounds and what it makes of denormal numbers; and the default dtype, which ops on integers and
+/// numbers follow when they are called.
 ///
 /// Not in it: which library for linear algebra or BLAS is preferred on CUDA.
 struct NumericMode {
@@ -32,9 +32,9 @@ struct NumericMode {
   bool fills_uninitialized = true;
   bool fp16_reduction_cpu = false;
   bool fp16_accumulation = false;
-  bool flushes_denormals = false;
-  std::uint8_t fp16_reduction = 0;                           ///< at::CuBLASReductionOption
-  std::uint8_t bf16_reduction = 0;                           ///< at::CuBLASReductionOption
+  std::uint32_t float_control = 0;  ///< the processor's, 0 as usual: rounding, denormals to zero
+  std::uint8_t fp16_reduction = 0;  ///< at::CuBLASReductionOption
+  std::uint8_t bf16_reduction = 0;  ///< at::CuBLASReductionOption
   std::array<std::uint8_t, kNumPrecisions> precisions = {};  ///< at::Float32Precision
   at::Float32MatmulPrecision matmul_precision = {};          ///< by LibTorch's older interface
   c10::ScalarType default_dtype = c10::ScalarType::Float;

@@ -18,6 +18,33 @@
 #include "tape/versions.h"
 
 namespace gradrecomp::tape {
+namespace {
+
+/// Tells who times a step what a demand for a value sets off.
+class DemandMarks {
+ public:
+  DemandMarks(Tape& tape, const Value& value)
+      : passes_(tape.backward()),
+        is_told_(passes_.demand_begins &&
+                 is_any_of(value.hold, {Hold::none, Hold::away, Hold::fetched})) {
+    if (is_told_) passes_.demand_begins();
+  }
+  ~DemandMarks() {
+    if (is_told_) passes_.demand_ends();
+  }
+  DemandMarks(const DemandMarks&) = delete;
+  DemandMarks& operator=(const DemandMarks&) = delete;
+
+ private:
+  static bool is_any_of(Hold hold, std::initializer_list<Hold> all) {
+    return std::ranges::find(all, hold) != all.end();
+  }
+
+  BackwardPasses& passes_;
+  bool is_told_;
+};
+
+}  // namespace
 
 void Replayer::release_handle(ValueId handle) {
   const auto locked = tape_.lock();
@@ -105,6 +132,7 @@ c10::Storage Replayer::materialize(ValueId handle) {
   if (Observer* observer = tape_.observer()) observer->demanded(tape_, id);
   note_early_backward();
   touch(&tape_);
+  const DemandMarks marks(tape_, tape_.values()[id]);
   bring_back_at(id);
   auto storage = find_or_replay(id);
   copy_before_it_goes(id);

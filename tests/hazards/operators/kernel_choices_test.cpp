@@ -1,12 +1,14 @@
 // Conformance H2, H5: operators that choose by what their schemas do not show, or write less than
 // those say.
 #include <ATen/Parallel.h>
+#include <ATen/autocast_mode.h>
 #include <gtest/gtest.h>
 #include <torch/library.h>
 #include <torch/torch.h>
 
 #include <functional>
 #include <utility>
+#include <vector>
 
 #include "support/modes.h"
 
@@ -105,6 +107,76 @@ struct BelowAutograd : torch::autograd::Function<BelowAutograd> {
     return {gradients[0] * saved[0], at::Tensor()};
   }
 };
+
+TORCH_LIBRARY_FRAGMENT(gradrecomp_test, library) {
+  library.def("mixed(Tensor x, Tensor weight) -> Tensor");
+}
+TORCH_LIBRARY_IMPL(gradrecomp_test, CompositeExplicitAutograd, library) {
+  library.impl("mixed", [](const at::Tensor& x, const at::Tensor& weight) {
+    return x.mm(weight).to(x.scalar_type()).tanh();
+  });
+}
+
+/// Calls gradrecomp_test::mixed, whose product is made as autocast decides.
+struct Mixed : torch::autograd::Function<Mixed> {
+  static at::Tensor forward(torch::autograd::AutogradContext* context, const at::Tensor& x,
+                            const at::Tensor& weight) {
+    const at::AutoDispatchBelowADInplaceOrView below;
+    const auto y = c10::Dispatcher::singleton()
+                       .findSchemaOrThrow("gradrecomp_test::mixed", "")
+                       .typed<at::Tensor(const at::Tensor&, const at::Tensor&)>()
+                       .call(x, weight);
+    context->save_for_backward({x, weight, y});
+    return y;
+  }
+  static torch::autograd::variable_list backward(torch::autograd::AutogradContext* context,
+                                                 torch::autograd::variable_list gradients) {
+    const auto saved = context->get_saved_variables();
+    const auto inner = gradients[0] * (1 - saved[2] * saved[2]);
+    return {inner.mm(saved[1].t()), saved[0].t().mm(inner)};
+  }
+};
+
+/// Has CPU operators compute in bfloat16, as torch.autocast() does.
+class InBfloat16 {
+ public:
+  InBfloat16() {
+    at::autocast::set_autocast_enabled(at::kCPU, true);
+    at::autocast::set_autocast_dtype(at::kCPU, at::kBFloat16);
+    at::autocast::increment_nesting();
+  }
+  ~InBfloat16() {
+    if (at::autocast::decrement_nesting() == 0) at::autocast::clear_cache();
+    at::autocast::set_autocast_enabled(at::kCPU, false);
+  }
+  InBfloat16(const InBfloat16&) = delete;
+  InBfloat16& operator=(const InBfloat16&) = delete;
+};
+
+// Autocast locks the casts that it has while it makes another, which is recorded, and from where
+// the first step may verify what came before.
+TEST(KernelChoice, H5OfAutocastInAnotherLibrarysOperatorIsThatOfTheForwardPass) {
+  expect_same_in_every_mode([](const RunPart& run) {
+    std::vector<at::Tensor> weights;
+    for (int i = 0; i < 8; ++i) weights.push_back((torch::randn({32, 32}) * 0.2).requires_grad_());
+    const auto x = torch::randn({32, 32});
+    Tensors all;
+    for (int step = 0; step < kNumSteps; ++step) {
+      const auto y = run([&] {
+        const InBfloat16 autocast;
+        at::Tensor h = x;
+        for (std::size_t i = 0; i < weights.size(); i += 2) {
+          h = Mixed::apply(torch::gelu(at::linear(h, weights[i])).to(at::kFloat).sin(),
+                           weights[i + 1]);
+        }
+        return h.to(at::kFloat);
+      });
+      y.pow(2).sum().backward();
+      for (const at::Tensor& weight : weights) all.push_back(gradient_of(weight));
+    }
+    return all;
+  });
+}
 
 // Attention that is recorded whole chooses its kernel when it runs.
 TEST(KernelChoice, H5OfAttentionIsThatOfTheForwardPass) {
