@@ -7,6 +7,7 @@
 
 #include <atomic>
 #include <cstring>
+#include <limits>
 #include <mutex>
 #include <vector>
 
@@ -101,6 +102,8 @@ class CountingAllocator final : public c10::Allocator {
 
   c10::DataPtr allocate(std::size_t bytes) override {
     if (bytes == 0) return {nullptr, nullptr, &CountingAllocator::free, c10::kCPU};
+    constexpr auto kMost = std::numeric_limits<std::size_t>::max() - 2 * kUnit;
+    if (bytes > kMost) return base_->allocate(bytes);  // which says that there is no such memory
     void* pointer = with_header(allocate_block(bytes + 2 * kUnit), bytes);
     count_allocated(pointer, bytes);
     return {pointer, pointer, &CountingAllocator::free, c10::kCPU};

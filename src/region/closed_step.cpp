@@ -48,7 +48,7 @@ ClosedStep::~ClosedStep() {
 }
 
 void ClosedStep::backward_begins(tape::Tape& tape) {
-  if (!was_asked_) begin_to_time(tape);
+  if (!was_asked_) begin_to_time();
   was_asked_ = true;
   if (session_) session_->asked(sequence_);
   if (log_) log_->backward_begins(tape);
@@ -62,12 +62,9 @@ void ClosedStep::backward_begins(tape::Tape& tape) {
       });
 }
 
-void ClosedStep::begin_to_time(tape::Tape& tape) {
+void ClosedStep::begin_to_time() {
   if (forward_seconds_) backward_.emplace();
-  if (!device_times_) return;
-  device_times_->backward_begins();
-  tape.backward().demand_begins = [times = device_times_] { times->demand_begins(); };
-  tape.backward().demand_ends = [times = device_times_] { times->demand_ends(); };
+  if (device_times_) device_times_->backward_begins();
 }
 
 // Several threads may run backward through one step, so both hold its tape's lock.

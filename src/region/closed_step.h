@@ -44,7 +44,7 @@ class ClosedStep : public std::enable_shared_from_this<ClosedStep> {
   /// Plans for the passes so far; `ends`: there will be no other.
   void plan(tape::Tape& tape, Lock lock, bool ends);
   [[nodiscard]] std::optional<RecordedTimes> times(tape::Tape& tape);
-  void begin_to_time(tape::Tape& tape);
+  void begin_to_time();
   void wait_for_another_pass(tape::Tape& tape);
   void next_step_begins(tape::Tape& tape);
   void stop_logging(tape::Tape& tape);

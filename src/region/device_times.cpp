@@ -7,14 +7,22 @@ namespace gradrecomp::inline GRADRECOMP_NAMESPACE {
 DeviceTimes::Moment DeviceTimes::now() { return clock_.mark(tape::current_stream_of(device_)); }
 
 RecordedTimes DeviceTimes::times(std::int64_t num_replayed_ops) {
-  RecordedTimes times{.forward_seconds = clock_.seconds_between(opens_, closes_),
-                      .backward_seconds = clock_.seconds_between(backward_begins_, now()),
-                      .num_replayed_ops = num_replayed_ops};
-  for (const Span& demand : demands_) {
-    times.replay_seconds += clock_.seconds_between(demand.begin, demand.end);
-  }
-  times.hook_seconds = times.replay_seconds;  // what else hooks do takes no time of the device
-  return times;
+  const double departures = seconds_of(tape::DeviceWork::departure);
+  const double arrivals = seconds_of(tape::DeviceWork::arrival);
+  const double demands = seconds_of(tape::DeviceWork::demand);
+  return {.forward_seconds = clock_.seconds_between(opens_, closes_) - departures,
+          .backward_seconds = clock_.seconds_between(backward_begins_, now()),
+          .hook_seconds = demands,  // what else hooks do takes no time of the device
+          .replay_seconds = demands - arrivals,
+          .arrival_seconds = arrivals,
+          .departure_seconds = departures,
+          .num_replayed_ops = num_replayed_ops};
+}
+
+double DeviceTimes::seconds_of(tape::DeviceWork work) {
+  double seconds = 0;
+  for (const Span& span : spans_[of(work)]) seconds += clock_.seconds_between(span.begin, span.end);
+  return seconds;
 }
 
 }  // namespace gradrecomp::inline GRADRECOMP_NAMESPACE

@@ -3,10 +3,29 @@
 #include <c10/util/Exception.h>
 
 #include <cmath>
+#include <cstdint>
 
 namespace gradrecomp::inline GRADRECOMP_NAMESPACE {
 
+namespace {
+
+/// Of an enum without gaps. A program that casts numbers, or reads them from a file, may have
+/// others.
+template <typename Choice>
+void check_choice(const char* name, Choice choice, Choice last) {
+  const auto number = static_cast<std::int64_t>(choice);
+  TORCH_CHECK_VALUE(number >= 0 && choice <= last, "Options::", name, " is ", number,
+                    ", but must be one of the ", static_cast<std::int64_t>(last) + 1,
+                    " values that it has names for.");
+}
+
+}  // namespace
+
 void validate(const Options& options) {
+  check_choice("verify", options.verify, Verify::every_n_steps);
+  check_choice("guard", options.guard, Guard::whole);
+  check_choice("cost", options.cost, plan::CostModel::flops);
+  check_choice("forms", options.forms, Forms::lossy_bf16);
   const int questions = options.max_overhead.has_value() + options.max_peak_bytes.has_value() +
                         options.policy.has_value();
   TORCH_CHECK_VALUE(

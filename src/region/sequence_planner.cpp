@@ -102,6 +102,16 @@ plan::Graph remeasured(plan::Graph graph, const plan::Plan& plan, const Measured
   return graph;
 }
 
+/// `link` as `bytes` have found it, each way.
+plan::HostLink slowed(plan::HostLink link, double bytes, const MeasuredCosts& costs) {
+  const auto beside_work = [&](double bytes_per_second, double wait) {
+    return bytes / (bytes / bytes_per_second + wait);
+  };
+  link.store_bytes_per_second = beside_work(link.store_bytes_per_second, costs.departure_seconds);
+  link.fetch_bytes_per_second = beside_work(link.fetch_bytes_per_second, costs.arrival_seconds);
+  return link;
+}
+
 /// None where it cannot be measured, for lack of memory too: then nothing is rounded.
 std::optional<double> rounding_speed(c10::Device device) {
   try {
@@ -139,13 +149,12 @@ plan::Plan SequencePlanner::make_plan(const KnownSequence& known, bool is_first)
   if (known.records_nothing) return plan::make_plan(graph, {.policy = "keep_all"});
   plan::Request request = request_of(options_);
   request.effort = search_effort(graph);
-  if (options_.offload) request.host_link = measured_host_link(known.device);
+  if (options_.offload) request.host_link = link_of(known);
   if (options_.forms == Forms::lossy_bf16) {
     request.bytes_rounded_per_second = rounding_speed(known.device);
   }
   if (request.max_overhead && request.cost == plan::CostModel::seconds) {
-    const double beside = known.recording_overhead + known.overhead_beyond_promise;
-    request.max_overhead = std::max(0.0, *request.max_overhead - beside);
+    request.max_overhead = std::max(0.0, *request.max_overhead - known.recording_overhead);
   }
   return plan_with_selection(graph, std::move(request), is_first);
 }
@@ -154,8 +163,9 @@ std::optional<PlanTrial> SequencePlanner::trial_of(const KnownSequence& known) c
   constexpr double kSmallShare = 0.005;  // of the step
   constexpr double kSecondsAnOp = 4e-6;  // that recording takes on a slow machine
   const bool on_host = known.device.is_cpu();
-  // Values of the host move for tests alone.
-  if (known.records_nothing || options_.plan || (on_host && moves_values())) return std::nullopt;
+  const bool rounds = options_.forms != Forms::exact;
+  const bool moves_on_host = on_host && options_.offload;  // for tests alone
+  if (known.records_nothing || options_.plan || rounds || moves_on_host) return std::nullopt;
   if (options_.policy == plan::Policy("keep_all")) return PlanTrial(/*compares=*/false);
   const bool has_budget = request_of(options_).max_overhead && !options_.policy;
   if (!has_budget || options_.cost != plan::CostModel::seconds) return std::nullopt;
@@ -183,8 +193,9 @@ void SequencePlanner::adjust(KnownSequence& known, const MeasuredCosts& costs) {
   known.records_nothing =
       may_go_without && (options_.policy || known.recording_overhead > max_overhead());
   if (known.records_nothing) return plan_again(known);
-  const double measured = costs.replay_overhead() + costs.recording_overhead();
-  const double promised = known.plan->predicted_overhead_seconds;
+  const double measured =
+      costs.replay_overhead() + costs.waiting_overhead() + costs.recording_overhead();
+  const double promised = known.plan->predicted_overhead_seconds + known.plan->predicted_stall;
   if (options_.policy || std::abs(measured - promised) <= kPoint) return;
   measure_again(known, costs);
   plan_again(known);
@@ -192,24 +203,18 @@ void SequencePlanner::adjust(KnownSequence& known, const MeasuredCosts& costs) {
   if (known.records_nothing) plan_again(known);
 }
 
-// Demands are timed as a whole, replays together with waits for values that come back. So where
-// values move, ops keep their seconds, and the next plan gets less of the budget, by what this one
-// took beyond its promise.
-void SequencePlanner::measure_again(KnownSequence& known, const MeasuredCosts& costs) const {
-  auto graph = *known.graph;
-  if (moves_values()) {
-    const double promised = known.plan->predicted_overhead_seconds * graph.step_seconds;
-    const double beyond = costs.replay_seconds - promised;
-    known.overhead_beyond_promise = std::max(0.0, beyond / costs.step_seconds);
-    graph.step_seconds = costs.step_seconds;
-  } else {
-    graph = remeasured(std::move(graph), *known.plan, costs);
+// Beside the device's own work the link to the host is slower than alone.
+void SequencePlanner::measure_again(KnownSequence& known, const MeasuredCosts& costs) {
+  double bytes = 0;
+  for (const plan::Offload& offload : known.plan->offloads) {
+    bytes += static_cast<double>(known.graph->values[offload.value].bytes);
   }
-  known.graph = std::make_shared<const plan::Graph>(std::move(graph));
+  if (bytes > 0) known.host_link = slowed(link_of(known), bytes, costs);
+  known.graph = std::make_shared<const plan::Graph>(remeasured(*known.graph, *known.plan, costs));
 }
 
-bool SequencePlanner::moves_values() const {
-  return options_.offload || options_.forms != Forms::exact;
+plan::HostLink SequencePlanner::link_of(const KnownSequence& known) {
+  return known.host_link ? *known.host_link : measured_host_link(known.device);
 }
 
 void SequencePlanner::plan_again(KnownSequence& known) {

@@ -36,8 +36,8 @@ class SequencePlanner {
  private:
   [[nodiscard]] plan::Plan make_plan(const KnownSequence& known, bool is_first);
   void plan_again(KnownSequence& known);
-  void measure_again(KnownSequence& known, const MeasuredCosts& costs) const;
-  [[nodiscard]] bool moves_values() const;
+  static void measure_again(KnownSequence& known, const MeasuredCosts& costs);
+  [[nodiscard]] static plan::HostLink link_of(const KnownSequence& known);
   [[nodiscard]] bool may_record_nothing(const KnownSequence& known) const;
   [[nodiscard]] plan::Plan plan_with_selection(const plan::Graph& graph, plan::Request request,
                                                bool is_first);

@@ -64,6 +64,7 @@ Step::Step(std::shared_ptr<Session> session)
 void Step::record(const tape::RecordingPlan& plan) {
   if (start_.turn.is_timed && !start_.device.is_cpu()) {
     device_times_ = std::make_shared<DeviceTimes>(start_.device);
+    tape_->backward().timer = device_times_;
   }
   tape_->backward().is_timed = start_.turn.is_timed && !device_times_;
   if (plan.retentions == nullptr && !is_captured_) begin_profile();
@@ -78,8 +79,9 @@ void Step::record(const tape::RecordingPlan& plan) {
     if (session_->options().policy == plan::Policy("keep_all") || is_captured_)
       recorder_->windows().keep_saved();
     recorder_->before_op = [this] {
-      const auto& most_bytes = session_->options().window_bytes;
-      if (recorder_->in_window_mode() && recorder_->windows().is_full(most_bytes)) close_window();
+      if (!recorder_->in_window_mode()) return;
+      const bool is_full = recorder_->windows().is_full(session_->options().window_bytes);
+      if (is_full && recorder_->windows().may_close()) close_window();
     };
   }
   recorder_->is_left = &is_left_;

@@ -22,21 +22,36 @@ void Contents::print(ValueId value, const c10::Storage& storage, const Geometry&
   known_[value] = {Known{Print(storage, whole(storage), geometry, look)}};
 }
 
-// Parameters in one buffer are printed one by one. Where tensors overlap, as those of a batch that
-// is read token by token, or where they are many, all of the storage is printed at a time, with
-// rows as the tensor has them; and all of its words once that has happened a few times.
-void Contents::print_shown(ValueId value, const c10::Storage& storage, const Geometry& shown,
-                           bool reads_beyond) {
-  constexpr std::size_t kMostApart = 1000;
+void Contents::print_shown(ValueId value, const c10::Storage& storage, const Reading& reading,
+                           Look look) {
   constexpr std::ptrdiff_t kMostOfAll = 3;
   std::vector<Known>& known = known_[value];
-  const bool overlaps = std::ranges::any_of(
-      known, [&](const Known& other) { return other.print.overlaps(shown.extent()); });
+  const Extent extent = extent_to_print(known, storage, reading);
   const auto num_of_all =
       std::ranges::count_if(known, [](const Known& other) { return other.print.is_of_all(); });
-  const bool of_all = reads_beyond || overlaps || known.size() >= kMostApart;
-  const Look look = of_all && num_of_all >= kMostOfAll ? Look::whole : Look::sampled;
-  known.push_back(Known{Print(storage, of_all ? whole(storage) : shown.extent(), shown, look)});
+  const bool is_of_all = extent.begin == 0 && extent.end == bytes_in(storage);
+  if (is_of_all && num_of_all >= kMostOfAll) look = Look::whole;
+  known.push_back(Known{Print(storage, extent, reading.shown, look)});
+}
+
+// Parameters in one buffer are printed one by one. Where tensors overlap, as those of a batch that
+// is read token by token, or where they are many, all of the storage is printed at a time, with
+// rows as the tensor has them; and all of its words once that has happened a few times. Of memory
+// with gaps the parts that overlap are printed together, and nothing beside them.
+Extent Contents::extent_to_print(const std::vector<Known>& known, const c10::Storage& storage,
+                                 const Reading& reading) {
+  constexpr std::size_t kMostApart = 1000;
+  if (reading.reads_beyond) return whole(storage);
+  Extent extent = reading.shown.extent();
+  const bool are_many = known.size() >= kMostApart;
+  if (are_many && !reading.may_have_gaps) return whole(storage);
+  for (const Known& other : known) {
+    const Extent there = other.print.extent();
+    if (!are_many && !other.print.overlaps(reading.shown.extent())) continue;
+    if (!reading.may_have_gaps) return whole(storage);
+    extent = {std::min(extent.begin, there.begin), std::max(extent.end, there.end)};
+  }
+  return extent;
 }
 
 bool Contents::knows(ValueId value, const Geometry& shown, bool reads_beyond) const {

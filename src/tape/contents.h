@@ -37,9 +37,14 @@ class Contents {
  public:
   /// Notes what `value` contains, and forgets what it contained before.
   void print(ValueId value, const c10::Storage& storage, const Geometry& geometry, Look look);
-  /// Notes what a tensor shows of `value`, and all of it if that `reads_beyond` what it shows.
-  void print_shown(ValueId value, const c10::Storage& storage, const Geometry& shown,
-                   bool reads_beyond);
+  /// How a value is read.
+  struct Reading {
+    const Geometry& shown;
+    bool reads_beyond;   ///< what it shows
+    bool may_have_gaps;  ///< its memory, where it cannot be read, or has never been
+  };
+  /// Notes what a tensor shows of `value`, and all of it if that reads beyond what it shows.
+  void print_shown(ValueId value, const c10::Storage& storage, const Reading& reading, Look look);
   /// Whether that has been noted in a way that reveals writes to rows and columns of the tensor.
   [[nodiscard]] bool knows(ValueId value, const Geometry& shown, bool reads_beyond) const;
   /// Whether no write to any part of `value` would go unseen.
@@ -62,6 +67,8 @@ class Contents {
   };
   static bool fits_in_sweep(Known& known, Print::Blocks blocks, const c10::Storage& storage,
                             std::int32_t sweep);
+  [[nodiscard]] static Extent extent_to_print(const std::vector<Known>& known,
+                                              const c10::Storage& storage, const Reading& reading);
   static void refine_for(Known& known, const c10::Storage& storage, const Geometry& shown);
 
   /// Of each value as many as tensors of it have rows of different lengths, or lie apart.

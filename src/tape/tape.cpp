@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <utility>
 
+#include "tape/aten/lent_memory.h"
 #include "tape/aten/polite_lock.h"
 #include "tape/aten/stream_scope.h"
 #include "tape/contents.h"
@@ -60,7 +61,10 @@ bool Tape::abandoned(ValueId id) const {
 
 c10::Storage Tape::live_storage(ValueId id) const {
   const Value& value = values_[id];
-  if (value.hold == Hold::fetched) value.copy()->arrive();
+  if (value.hold == Hold::fetched) {
+    const TimedWork timed(backward_.timer.get(), DeviceWork::arrival);
+    value.copy()->arrive();
+  }
   if (value.storage) return value.storage;
   if (value.overwritten_by >= 0 || value.stale) return {};
   auto storage = value.owner.lock();
@@ -101,12 +105,20 @@ void Tape::print(ValueId id, const Geometry& geometry, Guard guard) {
 void Tape::print_shown(ValueId id, const Geometry& shown, bool reads_beyond) {
   const bool has_one = values_[id].has_print;
   const bool is_small = values_[id].bytes <= Print::kSmallBytes;
-  if (guard_ == Guard::off || (has_one && (is_small || guard_ == Guard::whole))) return;
-  if (is_small || guard_ == Guard::whole) return print(id, shown, guard_);
+  if (guard_ == Guard::off || (has_one && is_small)) return;
+  if (is_small) return print(id, shown, guard_);
   if (has_one && contents_->knows(id, shown, reads_beyond)) return;
   const auto storage = live_storage(id);
   if (!storage || !Print::can_look_at(storage)) return;
-  contents_->print_shown(id, storage, shown, reads_beyond);
+  // Of memory that LibTorch did not allocate no more may be there than what is read.
+  const auto& memory = *storage.unsafeGetStorageImpl();
+  const bool may_have_gaps = is_lent(memory) || is_mapped(memory);
+  if (guard_ == Guard::whole && !may_have_gaps) {
+    if (!has_one) print(id, shown, guard_);
+    return;
+  }
+  contents_->print_shown(id, storage, {shown, reads_beyond, may_have_gaps},
+                         guard_ == Guard::whole ? Look::whole : Look::sampled);
   values_[id].has_print = true;
 }
 

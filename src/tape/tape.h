@@ -15,6 +15,7 @@
 #include "gradrecomp/plan/plan.h"
 #include "tape/away/absence_plan.h"
 #include "tape/geometries.h"
+#include "tape/timer.h"
 #include "tape/value.h"
 
 namespace gradrecomp::tape {
@@ -65,8 +66,7 @@ struct BackwardPasses {
   std::int32_t num_sweeps = 0;
   bool is_timed = false;             ///< set before the first
   double hook_seconds = 0;           ///< if it is timed: of what autograd asks, replays included
-  std::function<void()> demand_begins;  ///< if set, called before a demand enqueues anything
-  std::function<void()> demand_ends;    ///< and after it has; set with the one above
+  std::shared_ptr<Timer> timer;      ///< null unless it is timed, on a device
   std::vector<at::Tensor> unpacked;  ///< that they may still use
 };
 

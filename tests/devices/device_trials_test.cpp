@@ -88,15 +88,13 @@ TEST_F(DeviceTrials, AreNotHeldForBudgetsInFlops) {
   }
 }
 
-// Where values may leave for the host, too: what is beyond the promise is taken off the budget.
-TEST_F(DeviceTrials, TakeWhatWaitingCostsOffTheBudget) {
+TEST_F(DeviceTrials, AreHeldWhereValuesMayLeaveForTheHost) {
   Region region({.max_overhead = 0.5, .offload = true, .unrecorded_bytes = 0});
-  profile(region);
+  const std::int64_t num_replayed = profile(region);
   EXPECT_TRUE(region.last_step().on_trial);
-  EXPECT_GT(region.plan().predicted_overhead_seconds, 0);
   for (int i = 0; i < kNumTimed; ++i) step(region);
   EXPECT_FALSE(region.last_step().on_trial);
-  EXPECT_EQ(region.plan().predicted_overhead_seconds, 0);
+  EXPECT_LT(region.last_step().num_replayed_ops, num_replayed);
 }
 
 }  // namespace

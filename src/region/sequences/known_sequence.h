@@ -4,11 +4,13 @@
 
 #include <cstdint>
 #include <memory>
+#include <optional>
 #include <string>
 #include <vector>
 
 #include "arena/address_plan.h"
 #include "gradrecomp/plan/graph.h"
+#include "gradrecomp/plan/host_link.h"
 #include "gradrecomp/plan/plan.h"
 #include "gradrecomp/version.h"
 #include "tape/record/recording_plan.h"
@@ -29,8 +31,8 @@ struct KnownSequence {
   bool is_provisional = false;  ///< it goes so until a backward pass comes
   /// What recording costs as a ratio to the plain step, as far as it has been measured.
   double recording_overhead = 0;
-  /// The same of what waiting for values that come back takes beyond what plans count.
-  double overhead_beyond_promise = 0;
+  /// The link to the host as steps have found it; none: as it is measured alone.
+  std::optional<plan::HostLink> host_link;
   bool records_nothing = false;  ///< most of its steps run as plain training does
   /// Of its steps' blocks; null without a plan, and for devices.
   std::shared_ptr<arena::SequenceAddresses> addresses;

@@ -84,13 +84,18 @@ MeasuredCosts PlanTrial::costs() const {
     return times.backward_seconds - times.hook_seconds;
   });
   const double after_forward = median_of(recorded_, [](const RecordedTimes& times) {
-    return times.hook_seconds - times.replay_seconds + times.release_seconds;
+    return times.hook_seconds - times.replay_seconds - times.arrival_seconds +
+           times.release_seconds;
   });
   const auto [recorded, plain] = forward();
   return {.step_seconds = plain + backward,
           .recording_seconds = recorded - plain + after_forward,
           .replay_seconds =
               median_of(recorded_, [](const RecordedTimes& times) { return times.replay_seconds; }),
+          .arrival_seconds = median_of(
+              recorded_, [](const RecordedTimes& times) { return times.arrival_seconds; }),
+          .departure_seconds = median_of(
+              recorded_, [](const RecordedTimes& times) { return times.departure_seconds; }),
           .num_replayed_ops = median_of(recorded_, [](const RecordedTimes& times) {
             return static_cast<double>(times.num_replayed_ops);
           })};

@@ -10,11 +10,13 @@ namespace gradrecomp::inline GRADRECOMP_NAMESPACE {
 
 /// Seconds of a step that was recorded and went backward once.
 struct RecordedTimes {
-  double forward_seconds = 0;   ///< while its region was open
-  double backward_seconds = 0;  ///< from the first demand to the end of the pass
-  double hook_seconds = 0;      ///< of these, spent on what autograd asks of the tape
-  double replay_seconds = 0;    ///< of these again, in replays
-  double release_seconds = 0;   ///< after the pass, to free what was recorded
+  double forward_seconds = 0;    ///< while its region was open
+  double backward_seconds = 0;   ///< from the first demand to the end of the pass
+  double hook_seconds = 0;       ///< of these, spent on what autograd asks of the tape
+  double replay_seconds = 0;     ///< of these again, in replays
+  double release_seconds = 0;    ///< after the pass, to free what was recorded
+  double arrival_seconds = 0;    ///< on a device, of hooks: waiting for values that come back
+  double departure_seconds = 0;  ///< on a device, beside all these: for values to leave
   std::int64_t num_replayed_ops = 0;
 };
 
@@ -29,10 +31,15 @@ struct MeasuredCosts {
   double step_seconds = 0;       ///< of the plain step, forward and backward
   double recording_seconds = 0;  ///< beyond it and beyond replays; 0 where that was not measured
   double replay_seconds = 0;
+  double arrival_seconds = 0;    ///< waiting for values that come back
+  double departure_seconds = 0;  ///< and for values to leave
   double num_replayed_ops = 0;
 
   [[nodiscard]] double recording_overhead() const { return recording_seconds / step_seconds; }
   [[nodiscard]] double replay_overhead() const { return replay_seconds / step_seconds; }
+  [[nodiscard]] double waiting_overhead() const {
+    return (arrival_seconds + departure_seconds) / step_seconds;
+  }
 };
 
 /// Times the first steps that follow a plan, and says what it costs.

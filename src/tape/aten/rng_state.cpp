@@ -1,6 +1,10 @@
 #include "tape/aten/rng_state.h"
 
+#include <ATen/Context.h>
+
+#include <chrono>
 #include <cstring>
+#include <thread>
 #include <typeinfo>
 
 #include "tape/aten/polite_lock.h"
@@ -12,6 +16,18 @@ bool same_engine(const at::mt19937& a, const at::mt19937& b) {
   const auto x = a.data();
   const auto y = b.data();
   return x.seed_ == y.seed_ && x.left_ == y.left_ && x.next_ == y.next_ && x.state_ == y.state_;
+}
+
+// Another thread's draw takes no longer.
+bool is_held(std::mutex& mutex) {
+  constexpr auto kPatience = std::chrono::milliseconds(1);
+  const auto start = std::chrono::steady_clock::now();
+  while (!mutex.try_lock()) {
+    if (std::chrono::steady_clock::now() - start > kPatience) return true;
+    std::this_thread::yield();
+  }
+  mutex.unlock();
+  return false;
 }
 
 }  // namespace
@@ -41,6 +57,20 @@ std::unique_ptr<const RngState> RngState::of(const at::Generator& generator) {
   } catch (const c10::Error&) {
     return nullptr;  // it has no seed or no offset
   }
+}
+
+std::unique_ptr<const RngState> RngState::of_default(c10::Device device) {
+  try {
+    at::Generator generator = at::globalContext().defaultGenerator(device);
+    return is_held(generator.mutex()) ? nullptr : of(generator);
+  } catch (const c10::Error&) {
+    return nullptr;
+  }
+}
+
+bool RngState::is_locked() const {
+  at::Generator generator = generator_;
+  return is_held(generator.mutex());
 }
 
 bool RngState::is_current() const {

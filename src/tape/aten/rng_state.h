@@ -32,6 +32,12 @@ class RngState {
   /// Null for a generator that is not LibTorch's own: its state cannot be read.
   static std::unique_ptr<const RngState> of(const at::Generator& generator);
 
+  /// The same of the generator that operators draw from which are given none; also null where the
+  /// device has none, and where the program holds its lock, as those do who draw by hand.
+  static std::unique_ptr<const RngState> of_default(c10::Device device);
+
+  /// Whether somebody holds the generator's lock for more than the moment of a draw.
+  [[nodiscard]] bool is_locked() const;
   /// True if nothing was drawn since.
   [[nodiscard]] bool is_current() const;
   [[nodiscard]] bool has_generator_of(const RngState& other) const {

@@ -41,15 +41,6 @@ std::optional<c10::Device> accelerator() {
   return c10::impl::VirtualGuardImpl(*type).getDevice();
 }
 
-/// Null where the device has none.
-std::unique_ptr<const RngState> default_state(c10::Device device) {
-  try {
-    return RngState::of(at::globalContext().defaultGenerator(device));
-  } catch (const c10::Error&) {
-    return nullptr;
-  }
-}
-
 bool is_known_to_be_current(const std::unique_ptr<const RngState>& state) {
   return state != nullptr && state->is_current();
 }
@@ -60,12 +51,15 @@ std::unique_ptr<const RngState> rng_state_of(const Op& op, c10::Device device) {
   const auto given = generators_of(op);
   if (given.size() > 1) return nullptr;
   if (given.size() == 1) return RngState::of(given.front());
-  return device.is_meta() ? nullptr : default_state(device);
+  return device.is_meta() ? nullptr : RngState::of_default(device);
 }
 
 UntaggedDraws::UntaggedDraws(const OpTraits& traits, const Op& op,
-                             std::optional<c10::Device> device) {
-  if (!traits.foreign || !op.replayable) return;
+                             std::optional<c10::Device> device)
+    : traits_(traits) {
+  const bool has_other_kernel = traits.foreign || traits.overridden;
+  if (!has_other_kernel || !op.replayable) return;
+  if (traits.has_drawn) may_go_unseen_ = true;
   // It may draw from a copy of what it is given, too, which then stays as it is.
   if (op.rng == nullptr && !generators_of(op).empty()) may_go_unseen_ = true;
   if (is_capturing()) may_go_unseen_ = true;  // when states must not be read
@@ -76,13 +70,17 @@ UntaggedDraws::UntaggedDraws(const OpTraits& traits, const Op& op,
 }
 
 void UntaggedDraws::watch(c10::Device device, const Op& op) {
-  auto state = default_state(device);
+  auto state = RngState::of_default(device);
   const bool is_restored = state && op.rng && op.rng->has_generator_of(*state);
   if (!is_restored) states_.push_back(std::move(state));
 }
 
+// One that has drawn may do so again and leave everything as it finds it, if it also seeds.
 bool UntaggedDraws::may_have_happened() const {
-  return may_go_unseen_ || !std::ranges::all_of(states_, is_known_to_be_current);
+  if (may_go_unseen_) return true;
+  const bool has_happened = !std::ranges::all_of(states_, is_known_to_be_current);
+  if (has_happened) traits_.has_drawn = true;
+  return has_happened;
 }
 
 }  // namespace gradrecomp::tape

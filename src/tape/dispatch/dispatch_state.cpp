@@ -26,11 +26,12 @@ DispatchScope::DispatchScope(const DispatchState& state)
     : keys_(state.keys()),
       gradients_(state.wants_gradients()),
       keeps_casts_before_(at::autocast::is_autocast_cache_enabled()) {
-  if (!state.casts().empty()) at::autocast::set_autocast_cache_enabled(false);
-  for (const auto& [device, type] : state.casts()) {
+  // All of them, as what runs in the scope may set any.
+  for (const auto device : at::autocast::_AUTOCAST_SUPPORTED_DEVICES) {
     casts_before_.emplace_back(device, at::autocast::get_autocast_dtype(device));
-    at::autocast::set_autocast_dtype(device, type);
   }
+  if (!state.casts().empty()) at::autocast::set_autocast_cache_enabled(false);
+  for (const auto& [device, type] : state.casts()) at::autocast::set_autocast_dtype(device, type);
 }
 
 DispatchScope::~DispatchScope() {

@@ -52,7 +52,7 @@ class DispatchScope {
  private:
   c10::impl::ForceDispatchKeyGuard keys_;
   c10::AutoGradMode gradients_;
-  DispatchState::Casts casts_before_;
+  c10::SmallVector<std::pair<c10::DeviceType, c10::ScalarType>, 16> casts_before_;
   bool keeps_casts_before_;
 };
 

@@ -243,6 +243,18 @@ NumericScope::~NumericScope() {
   if (has_other_precisions()) set_precisions(older_, stored_);
 }
 
+SettingsRestore::~SettingsRestore() {
+  const NumericMode now = NumericMode::current();
+  if (now == before_) return;
+  change(now, before_);
+  if (now.matmul_precision != before_.matmul_precision) {
+    at::globalContext().setFloat32MatmulPrecision(name_of(before_.matmul_precision));
+  }
+  for (std::size_t i = 0; i < kKeys.size(); ++i) {
+    if (precision_of(i) != before_.precisions[i]) set_precision(i, before_.precisions[i]);
+  }
+}
+
 bool NumericScope::has_other_precisions() const {
   return mode_.precisions != before_.precisions ||
          mode_.matmul_precision != before_.matmul_precision;

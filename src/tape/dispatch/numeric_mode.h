@@ -75,4 +75,17 @@ class NumericScope {
   OlderPrecisions older_;
 };
 
+/// Puts this thread's mode back, when the scope ends, to what it was when the scope began, whoever
+/// changed it.
+class SettingsRestore {
+ public:
+  SettingsRestore() = default;
+  ~SettingsRestore();
+  SettingsRestore(const SettingsRestore&) = delete;
+  SettingsRestore& operator=(const SettingsRestore&) = delete;
+
+ private:
+  NumericMode before_ = NumericMode::current();
+};
+
 }  // namespace gradrecomp::tape

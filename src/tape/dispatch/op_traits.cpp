@@ -126,6 +126,11 @@ void find_running_statistics(const c10::FunctionSchema& schema, OpTraits& traits
   }
 }
 
+/// Whether the dispatcher keeps a kernel of it back, which another has taken the place of.
+bool is_overridden(const c10::OperatorHandle& op) {
+  return op.dumpState().find("(inactive)") != std::string::npos;
+}
+
 std::unique_ptr<const OpTraits> read_traits(const c10::OperatorHandle& op) {
   auto traits = std::make_unique<OpTraits>(op);
   const auto& schema = op.schema();
@@ -152,6 +157,7 @@ std::unique_ptr<const OpTraits> read_traits(const c10::OperatorHandle& op) {
   traits->shapes_only = reads_shapes_only(name);
   traits->uninitialized = contains(kUninitialized, name);
   traits->foreign = !name.starts_with("aten::");
+  traits->overridden = !traits->foreign && is_overridden(op);
   // An empty-like op leaves its out argument as it is, and another library's may add to it.
   traits->fills = (any_write && writes_only_out && !traits->uninitialized && !traits->foreign) ||
                   contains(kFills, name);

@@ -35,6 +35,8 @@ struct OpTraits {
   std::string name;
   /// Whether its library was unloaded. Another thread may set it.
   mutable std::atomic<bool> has_departed = false;
+  /// Whether it was seen to draw random numbers though no tag says that it may.
+  mutable std::atomic<bool> has_drawn = false;
 
   std::vector<std::uint8_t> writes;  ///< per argument: the schema says it is written in place
   std::vector<std::int16_t> running_statistics;  ///< arguments updated behind the schema's back
@@ -54,6 +56,7 @@ struct OpTraits {
   bool bumps = false;          ///< autograd's part of it makes versions of its targets grow
   bool bumps_before = false;   ///< maybe before the call, as operators written in Python do
   bool foreign = false;        ///< not LibTorch's own, so that its tags may say too little
+  bool overridden = false;     ///< another library's kernel has taken the place of LibTorch's
   bool reads_beyond = false;   ///< maybe more of a storage than its arguments show
   bool seeded = false;         ///< may draw from a random generator
   bool writes_unsaid = false;  ///< maybe, whatever its tensors are: it returns nothing else

@@ -42,6 +42,7 @@ class Print {
   [[nodiscard]] bool fits(const c10::Storage& storage, Blocks blocks) const;
   /// The same of the blocks that a tensor shows some of.
   [[nodiscard]] bool fits(const c10::Storage& storage, const Geometry& shown) const;
+  [[nodiscard]] Extent extent() const { return extent_; }
   [[nodiscard]] bool is_of_size(const c10::Storage& storage) const;
   [[nodiscard]] bool is_whole() const { return rows_.pitch == 0; }
   /// Whether it is of the storage from end to end.

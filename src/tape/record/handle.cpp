@@ -52,7 +52,11 @@ class HookTimer {
 Handle::~Handle() {
   if (!tape_) return;
   const HookTimer timer(*tape_);
-  Replayer(*tape_).release_handle(value_);
+  try {
+    Replayer(*tape_).release_handle(value_);
+  } catch (const std::exception&) {
+    return;  // without memory to note it, what it held stays until the tape goes
+  }
 }
 
 void Handle::call_pack_hook(const at::Tensor& tensor) {

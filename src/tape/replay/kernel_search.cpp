@@ -6,6 +6,7 @@
 #include <string>
 #include <utility>
 
+#include "tape/aten/below_recording.h"
 #include "tape/aten/bytes.h"
 #include "tape/aten/stopwatch.h"
 #include "tape/dispatch/op_traits.h"
@@ -192,6 +193,7 @@ void KernelSearch::verify_step(OpId id, bool may_join) {
 // next step, to one that 16 bits cannot hold, though they may hold this one.
 bool KernelSearch::step_fits_pattern(Op& op, PointwiseStep step, int formula) {
   const Read& input = op.reads[step.input];
+  const BelowRecording below;  // patterns are ours, whatever transforms the program has on
   const auto type = input.geometry->scalar_type();
   const auto options = at::TensorOptions().device(op.stream ? op.stream->device() : at::kCPU);
   const at::Tensor x = pattern(kPatternSize, options.dtype(type));

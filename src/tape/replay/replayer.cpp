@@ -20,29 +20,9 @@
 namespace gradrecomp::tape {
 namespace {
 
-/// Tells who times a step what a demand for a value sets off.
-class DemandMarks {
- public:
-  DemandMarks(Tape& tape, const Value& value)
-      : passes_(tape.backward()),
-        is_told_(passes_.demand_begins &&
-                 is_any_of(value.hold, {Hold::none, Hold::away, Hold::fetched})) {
-    if (is_told_) passes_.demand_begins();
-  }
-  ~DemandMarks() {
-    if (is_told_) passes_.demand_ends();
-  }
-  DemandMarks(const DemandMarks&) = delete;
-  DemandMarks& operator=(const DemandMarks&) = delete;
-
- private:
-  static bool is_any_of(Hold hold, std::initializer_list<Hold> all) {
-    return std::ranges::find(all, hold) != all.end();
-  }
-
-  BackwardPasses& passes_;
-  bool is_told_;
-};
+bool is_here(const Value& value) {
+  return value.hold != Hold::none && value.hold != Hold::away && value.hold != Hold::fetched;
+}
 
 }  // namespace
 
@@ -132,7 +112,8 @@ c10::Storage Replayer::materialize(ValueId handle) {
   if (Observer* observer = tape_.observer()) observer->demanded(tape_, id);
   note_early_backward();
   touch(&tape_);
-  const DemandMarks marks(tape_, tape_.values()[id]);
+  Timer* const timer = is_here(tape_.values()[id]) ? nullptr : tape_.backward().timer.get();
+  const TimedWork timed(timer, DeviceWork::demand);
   bring_back_at(id);
   auto storage = find_or_replay(id);
   copy_before_it_goes(id);

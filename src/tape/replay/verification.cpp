@@ -6,6 +6,7 @@
 #include <string_view>
 #include <unordered_set>
 
+#include "tape/aten/below_recording.h"
 #include "tape/aten/bytes.h"
 #include "tape/aten/stopwatch.h"
 #include "tape/dispatch/op_traits.h"
@@ -21,6 +22,7 @@ namespace {
 bool same_bits_shown(const c10::Storage& original, const at::Tensor& again) {
   if (!again.defined() || static_cast<std::int64_t>(again.nbytes()) >= bytes_in(original))
     return false;
+  const BelowRecording below;
   const auto packed = [](const at::Tensor& tensor) {
     return tensor.clone(at::MemoryFormat::Contiguous).storage();
   };

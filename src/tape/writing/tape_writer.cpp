@@ -272,7 +272,10 @@ void TapeWriter::leave(ValueId id, bool rounded) {
   Value& value = values()[id];
   if (value.hold != Hold::kept || value.copy() == nullptr) return;
   const OwnWork own_work;
-  value.copy()->leave();
+  {
+    const TimedWork timed(tape_.backward().timer.get(), DeviceWork::departure);
+    value.copy()->leave();
+  }
   tape_.hold(id, Hold::away, c10::Storage());
   Counts& counts = tape_.counts();
   (rounded ? counts.rounded_bytes : counts.offloaded_bytes) += value.bytes;

@@ -68,6 +68,45 @@ TEST(BorrowedMemory, H1WithADeleterThatDoesNothingMayDieToo) {
   }));
 }
 
+/// Addresses of which only the first part is there to be read.
+class PartlyOpen {
+ public:
+  static constexpr std::size_t kBytes = std::size_t{32} << 20;
+  static constexpr std::size_t kOpenBytes = std::size_t{1} << 20;
+
+  PartlyOpen()
+      : begin_(
+            mmap(nullptr, kBytes, PROT_NONE, MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0)) {
+    EXPECT_EQ(mprotect(begin_, kOpenBytes, PROT_READ | PROT_WRITE), 0);
+    auto* numbers = static_cast<float*>(begin_);
+    for (std::size_t i = 0; i < kOpenBytes / sizeof(float); ++i) {
+      numbers[i] = 0.5F + 0.001F * static_cast<float>(i % 97);
+    }
+  }
+  ~PartlyOpen() { munmap(begin_, kBytes); }
+  PartlyOpen(const PartlyOpen&) = delete;
+  PartlyOpen& operator=(const PartlyOpen&) = delete;
+
+  [[nodiscard]] at::Tensor rows() const {
+    return torch::from_blob(begin_, {kBytes / (16 * sizeof(float)), 16});
+  }
+
+ private:
+  void* begin_;
+};
+
+// As of a data set that is mapped and read batch by batch.
+TEST(BorrowedMemory, H1BesideWhatIsReadNeedNotBeThere) {
+  const PartlyOpen memory;
+  const at::Tensor rows = memory.rows();
+  expect_same_in_every_mode(steps_of(16, [&](Layers& layers, const at::Tensor& x, int step) {
+    const auto batch = rows.narrow(0, 16 * step, x.size(0));
+    const auto overlapping = rows.narrow(0, 16 * step + 3, x.size(0));
+    const auto strided = rows.slice(0, step, rows.size(0), 1024).narrow(0, 0, 8).sum(0);
+    return layers.b(torch::tanh(layers.a(x) * batch) * overlapping.sin() + strided.cos());
+  }));
+}
+
 TEST(BorrowedMemory, H1WeightsInItAreReplayedFrom) {
   std::vector<float> numbers(64 * 64, 0.125F);
   auto weight = torch::from_blob(numbers.data(), {64, 64}).requires_grad_();

@@ -152,9 +152,9 @@ TEST(ContentsTest, OfTensorsThatOverlapIsPrintedForAllOfThem) {
   Contents contents;
   std::vector<Geometry> tokens;
   for (std::int64_t t = 0; t < 200; ++t) tokens.emplace_back(batch.select(1, t));
-  contents.print_shown(0, batch.storage(), tokens[0], false);
+  contents.print_shown(0, batch.storage(), {tokens[0], false, false}, Look::sampled);
   EXPECT_FALSE(contents.knows(0, tokens[1], false));
-  contents.print_shown(0, batch.storage(), tokens[1], false);
+  contents.print_shown(0, batch.storage(), {tokens[1], false, false}, Look::sampled);
   for (const Geometry& token : tokens) EXPECT_TRUE(contents.knows(0, token, false));
   EXPECT_FALSE(contents.knows_whole(0)) << "samples will do";
   for (std::int64_t t = 0; t < 200; ++t) {
@@ -233,6 +233,27 @@ TEST(ContentsTest, BlocksThatFitAreLookedAtOnceInASweepAndAgainInTheNext) {
   EXPECT_FALSE(contents.fits_in_sweep(0, tensor.storage(), 2));
 }
 
+// Of a mapped file only what has been read may be there.
+TEST(ContentsTest, OfMemoryWithGapsIsPrintedWhereItIsReadAlone) {
+  const auto all = at::zeros({1 << 20}, at::kByte);
+  const auto shown = [&](std::int64_t begin) { return Geometry(all.narrow(0, begin, 1000)); };
+  Contents contents;
+  const Geometry first = shown(5000);
+  const Geometry overlapping = shown(5500);
+  const Geometry apart = shown(90'000);
+  for (const Geometry* geometry : {&first, &overlapping, &apart}) {
+    contents.print_shown(0, all.storage(), {*geometry, false, true}, Look::whole);
+  }
+  auto* bytes = all.mutable_data_ptr<std::uint8_t>();
+  for (const std::int64_t beside : {4999, 6500, 50'000, 91'000}) bytes[beside] = 1;
+  EXPECT_TRUE(contents.fits(0, all.storage()));
+  for (const std::int64_t read : {5000, 5700, 6499, 90'500}) {
+    bytes[read] = 1;
+    EXPECT_FALSE(contents.fits(0, all.storage())) << read;
+    bytes[read] = 0;
+  }
+}
+
 TEST(ContentsTest, OfTensorsWithRowsOfTheirOwnAreKnownByThose) {
   const auto storage = torch::zeros({512 * 1024}).storage();
   const auto shown = [&](at::IntArrayRef sizes, std::int64_t offset) {
@@ -240,19 +261,20 @@ TEST(ContentsTest, OfTensorsWithRowsOfTheirOwnAreKnownByThose) {
   };
   Contents contents;
   const Geometry flat = shown({4096}, 0);
-  contents.print_shown(0, storage, flat, false);
+  contents.print_shown(0, storage, {flat, false, false}, Look::sampled);
   EXPECT_TRUE(contents.knows(0, flat, false));
   EXPECT_FALSE(contents.knows(0, flat, true)) << "it is of a part";
   const Geometry rows = shown({256, 1024}, 4096);
   EXPECT_FALSE(contents.knows(0, rows, false));
-  contents.print_shown(0, storage, rows, false);
+  contents.print_shown(0, storage, {rows, false, false}, Look::sampled);
   EXPECT_TRUE(contents.knows(0, rows, false));
   EXPECT_FALSE(contents.knows(0, rows, true)) << "it is of a part";
   EXPECT_FALSE(contents.knows_whole(0));
   // One that is shown in ever other ways is known to the bit after a few.
   for (std::int64_t width = 2000; width < 2010; ++width) {
     const Geometry other = shown({200, width}, 0);
-    if (!contents.knows(0, other, false)) contents.print_shown(0, storage, other, false);
+    if (!contents.knows(0, other, false))
+      contents.print_shown(0, storage, {other, false, false}, Look::sampled);
     EXPECT_TRUE(contents.knows(0, other, false));
   }
   EXPECT_TRUE(contents.knows_whole(0));
