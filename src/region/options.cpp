@@ -22,7 +22,7 @@ void check_choice(const char* name, Choice choice, Choice last) {
 }  // namespace
 
 void validate(const Options& options) {
-  check_choice("verify", options.verify, Verify::every_n_steps);
+  check_choice("verify", options.verify, Verify::never);
   check_choice("guard", options.guard, Guard::whole);
   check_choice("cost", options.cost, plan::CostModel::flops);
   check_choice("forms", options.forms, Forms::lossy_bf16);

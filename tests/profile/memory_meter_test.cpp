@@ -1,8 +1,10 @@
 #include "gradrecomp/memory_meter.h"
 
+#include <c10/core/CPUAllocator.h>
 #include <gtest/gtest.h>
 #include <torch/torch.h>
 
+#include <limits>
 #include <thread>
 
 namespace gradrecomp::profile {
@@ -49,6 +51,13 @@ TEST_F(MemoryMeterTest, CountsWhatOtherThreadsAllocateAndFree) {
   EXPECT_EQ(meter.growth_bytes(), 64);
   x = at::Tensor();
   EXPECT_EQ(meter.growth_bytes(), 0);
+}
+
+TEST_F(MemoryMeterTest, MoreThanThereCanBeIsRefusedAsByLibTorch) {
+  for (const std::size_t below : {0, 64, 127, 128}) {
+    const std::size_t bytes = std::numeric_limits<std::size_t>::max() - below;
+    EXPECT_THROW(static_cast<void>(c10::GetCPUAllocator()->allocate(bytes)), c10::Error) << below;
+  }
 }
 
 TEST_F(MemoryMeterTest, TotalOnlyGrows) {

@@ -248,6 +248,10 @@ TEST(Robustness, R7OptionsAreValidatedWhenSet) {
   EXPECT_THAT(message({.unrecorded_bytes = -1}), HasSubstr("unrecorded_bytes is -1"));
   EXPECT_THAT(message({.verify_interval_steps = 0}), HasSubstr("verify_interval_steps is 0"));
   EXPECT_THAT(message({.max_plans = 0}), HasSubstr("max_plans is 0"));
+  EXPECT_THAT(message({.verify = static_cast<Verify>(77)}), HasSubstr("verify is 77, but must be"));
+  EXPECT_THAT(message({.guard = static_cast<Guard>(9)}), HasSubstr("guard is 9, but must be"));
+  EXPECT_THAT(message({.cost = static_cast<plan::CostModel>(9)}), HasSubstr("cost is 9"));
+  EXPECT_THAT(message({.forms = static_cast<Forms>(9)}), HasSubstr("forms is 9"));
 }
 
 TEST(Robustness, R7PlanBeforeAnyStepIsAnError) {

@@ -35,8 +35,9 @@ constexpr std::size_t kCublas = 2;
 constexpr std::size_t kOneDnnMatmul = 5;
 
 #ifdef __SSE2__
-// To zero what would be denormal, and what is; and two bits for rounding.
-constexpr std::uint32_t kFloatControl = 0x8000 | 0x0040 | 0x6000;
+constexpr std::uint32_t kRounding = 0x6000;
+// With it, to zero what would be denormal, and what is.
+constexpr std::uint32_t kFloatControl = kRounding | 0x8000 | 0x0040;
 #endif
 
 // This thread's, in which LibTorch itself sets denormals to zero, and tells nobody.
@@ -50,6 +51,8 @@ std::uint32_t float_control() {
 
 void set_float_control(std::uint32_t control) {
 #ifdef __SSE2__
+  // The C library also rounds by the older unit, which nothing of LibTorch computes with.
+  std::fesetround(static_cast<int>((control & kRounding) >> 3));
   _mm_setcsr((_mm_getcsr() & ~kFloatControl) | control);
 #else
   std::fesetround(static_cast<int>(control));

@@ -1,11 +1,13 @@
 // Conformance H5: tensors with a dimension that vmap hides from operators.
 #include <ATen/functorch/BatchedTensorImpl.h>
 #include <ATen/functorch/DynamicLayer.h>
+#include <ATen/functorch/TensorWrapper.h>
 #include <gtest/gtest.h>
 #include <torch/torch.h>
 
 #include "gradrecomp/region.h"
 #include "hazards/tensors/weight_steps.h"
+#include "support/messages.h"
 
 namespace gradrecomp::test {
 namespace {
@@ -121,6 +123,45 @@ TEST(BatchedTensor, H5OperatorsOnItAreReplayed) {
   }
   EXPECT_EQ(region.last_step().num_unrecorded_calls, 0);
   EXPECT_GT(region.last_step().num_replayed_ops, 0);
+}
+
+/// While it lives, what is computed from tensors that it has wrapped is differentiated by it.
+class GradLevel {
+ public:
+  GradLevel()
+      : level_(functorch::initAndPushDynamicLayer(functorch::TransformType::Grad, std::nullopt,
+                                                  std::nullopt, c10::GradMode::is_enabled())) {}
+  ~GradLevel() { functorch::popDynamicLayerAndDeleteMetadata(); }
+  GradLevel(const GradLevel&) = delete;
+  GradLevel& operator=(const GradLevel&) = delete;
+
+  [[nodiscard]] at::Tensor wrap(const at::Tensor& tensor) const {
+    return functorch::makeTensorWrapper(tensor, level_);
+  }
+  [[nodiscard]] static at::Tensor unwrap(const at::Tensor& wrapped) {
+    return functorch::maybeGetTensorWrapper(wrapped)->value();
+  }
+
+ private:
+  std::int64_t level_;
+};
+
+// What kernels are tried on is the tape's own, and none of the transform's.
+TEST(TransformedTensor, H5OfARegionWithinATransformIsMadeAgainByKernels) {
+  WarningLog log;
+  Region region({.policy = "drop_all"});
+  const auto x = torch::randn({32, 32});
+  const auto gradient = [&](Region* in) {
+    torch::manual_seed(2);
+    const GradLevel level;
+    const auto wrapped = level.wrap(x).requires_grad_();
+    const auto body = [&] { return torch::dropout((wrapped * 0.5).relu().exp(), 0.3, true).sin(); };
+    const auto y = in != nullptr ? in->run(body) : body();
+    return GradLevel::unwrap(torch::autograd::grad({y.pow(2).sum()}, {wrapped}).front());
+  };
+  const auto plain = gradient(nullptr);
+  for (int step = 0; step < 3; ++step) EXPECT_TRUE(at::equal(plain, gradient(&region))) << step;
+  EXPECT_EQ(log.text(), "");
 }
 
 }  // namespace
