@@ -51,9 +51,7 @@ void free_listed(void* pointer) {
 
 }  // namespace
 
-ListingAllocator::ListingAllocator(c10::Allocator* base) : base_(base) {
-  program_allocator = base;
-}
+ListingAllocator::ListingAllocator(c10::Allocator* base) : base_(base) { program_allocator = base; }
 
 c10::DataPtr ListingAllocator::allocate(std::size_t bytes) {
   c10::DataPtr data = base_->allocate(bytes);
