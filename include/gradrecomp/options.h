@@ -37,9 +37,10 @@ struct Options {
 
   /// Largest extra cost of a step on all its devices, as a ratio to the plain step (forward +
   /// backward). If neither a budget nor a policy is given, `kDefaultOverhead`. Under
-  /// CostModel::seconds, on the CPU, the first steps that follow a plan are timed. If they show
-  /// that recording alone exceeds the budget, or leaves a plan next to nothing to save, later steps
-  /// run as plain training does; see `unrecorded_bytes` and StepReport::reason.
+  /// CostModel::seconds the first steps that follow a plan are timed, and it is made again where it
+  /// is off. If they show, on the CPU, that recording alone exceeds the budget, or leaves a plan
+  /// next to nothing to save, later steps run as plain training does; see `unrecorded_bytes` and
+  /// StepReport::reason.
   std::optional<double> max_overhead = {};
   /// Highest activation bytes of a step, on each of its devices. An unreachable bound is not an
   /// error: it gives the plan of the lowest peak found, with Plan::feasible false.

@@ -94,8 +94,8 @@ bool blocks_are_prepared() {
 }
 
 // Allocates large blocks from the host arena, and others from LibTorch's own allocator, whose
-// blocks are aligned, and whose DataPtr's get() == get_context(), as code that takes raw pointers
-// from an allocator requires.
+// blocks are aligned. A DataPtr's get() == get_context(), as code that takes raw pointers from an
+// allocator requires.
 class CountingAllocator final : public c10::Allocator {
  public:
   explicit CountingAllocator(c10::Allocator* base) : base_(base) {}

@@ -1,5 +1,7 @@
 #include "profile/listing_allocator.h"
 
+#include <pthread.h>
+
 #include <mutex>
 #include <unordered_map>
 #include <utility>
@@ -19,7 +21,10 @@ class Blocks {
  public:
   void add(void* pointer, Block block) {
     const std::lock_guard lock(mutex_);
-    blocks_.insert_or_assign(pointer, std::move(block));
+    Block& listed = blocks_[pointer];
+    // One that was given back without the list: its memory is that of the new one.
+    static_cast<void>(listed.data.release_context());
+    listed = std::move(block);
   }
 
   /// Empty if none begins there.
@@ -29,6 +34,8 @@ class Blocks {
     return node.empty() ? Block{} : std::move(node.mapped());
   }
 
+  std::mutex& mutex() { return mutex_; }
+
  private:
   std::mutex mutex_;
   std::unordered_map<void*, Block> blocks_;
@@ -36,7 +43,13 @@ class Blocks {
 
 // Never deleted: blocks may be freed after the program's statics are gone.
 Blocks& blocks() {
-  static auto* all = new Blocks;
+  static auto* all = [] {
+    auto* made = new Blocks;
+    // A child that is forked while another thread allocates has a list that is whole.
+    pthread_atfork([] { blocks().mutex().lock(); }, [] { blocks().mutex().unlock(); },
+                   [] { blocks().mutex().unlock(); });
+    return made;
+  }();
   return *all;
 }
 
@@ -59,8 +72,9 @@ c10::DataPtr ListingAllocator::allocate(std::size_t bytes) {
   if (pointer == nullptr || bytes == 0) return data;
   const c10::Device device = data.device();
   blocks().add(pointer, {std::move(data), bytes});
+  c10::DataPtr listed{pointer, pointer, &free_listed, device};
   count_allocated(pointer, bytes);
-  return {pointer, pointer, &free_listed, device};
+  return listed;
 }
 
 c10::DeleterFnPtr ListingAllocator::raw_deleter() const { return &free_listed; }

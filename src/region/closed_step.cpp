@@ -92,7 +92,7 @@ std::optional<RecordedTimes> ClosedStep::backward_ends(tape::Tape& tape, int pas
 void ClosedStep::let_go_of(std::shared_ptr<tape::Tape> tape, RecordedTimes times) {
   tape::Stopwatch stopwatch;
   tape.reset();
-  times.release_seconds = stopwatch.seconds();
+  if (!device_times_) times.release_seconds = stopwatch.seconds();  // else the device works on
   session_->timed(number_, sequence_, times);
 }
 
@@ -118,6 +118,7 @@ void ClosedStep::plan(tape::Tape& tape, Lock lock, bool ends) {
 std::optional<RecordedTimes> ClosedStep::times(tape::Tape& tape) {
   const bool is_timed = backward_ || device_times_;
   if (!is_timed || num_passes_ != 1 || !passes_.empty() || tape.has_handles()) return std::nullopt;
+  tape.backward().timer = nullptr;  // a later pass is not the trial's
   if (device_times_) return device_times_->times(tape.counts().replayed_ops);
   return RecordedTimes{.forward_seconds = *forward_seconds_,
                        .backward_seconds = backward_->seconds(),

@@ -3,6 +3,8 @@
 #include <c10/core/Device.h>
 
 #include <array>
+#include <cstdint>
+#include <optional>
 #include <vector>
 
 #include "profile/times/stream_clock.h"
@@ -22,9 +24,10 @@ class DeviceTimes final : public tape::Timer {
   void region_closes() { closes_ = now(); }
   void backward_begins() { backward_begins_ = now(); }
   void begins(tape::DeviceWork work) override { spans_[of(work)].push_back({now()}); }
-  void ends(tape::DeviceWork work) override { spans_[of(work)].back().end = now(); }
+  void ends(tape::DeviceWork work) noexcept override;
   /// What the step took, whose backward pass ends now. Waits for the device.
-  RecordedTimes times(std::int64_t num_replayed_ops);
+  /// None where the device keeps no time, or has failed.
+  std::optional<RecordedTimes> times(std::int64_t num_replayed_ops);
 
  private:
   using Moment = profile::StreamClock::Moment;
@@ -44,6 +47,7 @@ class DeviceTimes final : public tape::Timer {
   Moment closes_ = profile::StreamClock::kNone;
   Moment backward_begins_ = profile::StreamClock::kNone;
   std::array<std::vector<Span>, 3> spans_;  // by the kind of work
+  bool has_failed_ = false;
 };
 
 }  // namespace gradrecomp::inline GRADRECOMP_NAMESPACE

@@ -15,8 +15,8 @@ template <typename Choice>
 void check_choice(const char* name, Choice choice, Choice last) {
   const auto number = static_cast<std::int64_t>(choice);
   TORCH_CHECK_VALUE(number >= 0 && choice <= last, "Options::", name, " is ", number,
-                    ", but must be one of the ", static_cast<std::int64_t>(last) + 1,
-                    " values that it has names for.");
+                    ", but must be one of its ", static_cast<std::int64_t>(last) + 1,
+                    " named values.");
 }
 
 }  // namespace

@@ -102,8 +102,18 @@ plan::Graph remeasured(plan::Graph graph, const plan::Plan& plan, const Measured
   return graph;
 }
 
-/// `link` as `bytes` have found it, each way.
-plan::HostLink slowed(plan::HostLink link, double bytes, const MeasuredCosts& costs) {
+bool has_several_accelerators(const plan::Graph& graph) {
+  return std::ranges::count_if(
+             graph.devices, [](const std::string& name) { return !name.starts_with("cpu"); }) > 1;
+}
+
+/// `link` as `bytes` have found it, which each way waited for `costs`, the part of all waits that
+/// was `planned` left out.
+plan::HostLink slowed(plan::HostLink link, double bytes, double planned, MeasuredCosts costs) {
+  const double waits = costs.departure_seconds + costs.arrival_seconds;
+  const double beyond = waits > 0 ? std::max(0.0, 1 - planned / waits) : 0;
+  costs.departure_seconds *= beyond;
+  costs.arrival_seconds *= beyond;
   const auto beside_work = [&](double bytes_per_second, double wait) {
     return bytes / (bytes / bytes_per_second + wait);
   };
@@ -166,6 +176,7 @@ std::optional<PlanTrial> SequencePlanner::trial_of(const KnownSequence& known) c
   const bool rounds = options_.forms != Forms::exact;
   const bool moves_on_host = on_host && options_.offload;  // for tests alone
   if (known.records_nothing || options_.plan || rounds || moves_on_host) return std::nullopt;
+  if (has_several_accelerators(*known.graph)) return std::nullopt;  // one would be timed
   if (options_.policy == plan::Policy("keep_all")) return PlanTrial(/*compares=*/false);
   const bool has_budget = request_of(options_).max_overhead && !options_.policy;
   if (!has_budget || options_.cost != plan::CostModel::seconds) return std::nullopt;
@@ -179,8 +190,11 @@ double SequencePlanner::max_overhead() const {
   return request_of(options_).max_overhead.value_or(0);
 }
 
-// A step of a sequence that records nothing holds what the plain step does.
+// A step of a sequence that records nothing holds what the plain step does. On a device it is not
+// seen what recording costs, nor that an unrecorded step was another one: only its host's memory is
+// looked at.
 bool SequencePlanner::may_record_nothing(const KnownSequence& known) const {
+  if (!known.device.is_cpu() && options_.policy != plan::Policy("keep_all")) return false;
   const plan::Plan& plan = *known.plan;
   return options_.selection == plan::Selection{} &&
          plan.predicted_plain_peak_bytes - plan.predicted_peak_bytes < options_.unrecorded_bytes;
@@ -209,7 +223,8 @@ void SequencePlanner::measure_again(KnownSequence& known, const MeasuredCosts& c
   for (const plan::Offload& offload : known.plan->offloads) {
     bytes += static_cast<double>(known.graph->values[offload.value].bytes);
   }
-  if (bytes > 0) known.host_link = slowed(link_of(known), bytes, costs);
+  const double planned = known.plan->predicted_stall * known.graph->step_seconds;
+  if (bytes > 0) known.host_link = slowed(link_of(known), bytes, planned, costs);
   known.graph = std::make_shared<const plan::Graph>(remeasured(*known.graph, *known.plan, costs));
 }
 

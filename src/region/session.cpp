@@ -296,7 +296,6 @@ void Session::learn(const Profiled& profiled, plan::Graph graph) {
   known->recording_plan.has_one_mode = profiled.has_one_mode;
   if (before) {
     known->recording_overhead = before->recording_overhead;
-    known->host_link = before->host_link;
     known->records_nothing = before->records_nothing;
   }
   planner_.plan(*known, is_first);

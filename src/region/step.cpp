@@ -168,7 +168,8 @@ tape::RecordingPlan Step::left_plan(std::size_t call, std::uint64_t hash) {
 void Step::begin_stage(std::string_view name) {
   if (!recorder_) return;
   // Where stages are single layers, to end a window with each would keep all that crosses.
-  if (recorder_->in_window_mode() && session_->options().window_bytes) close_window();
+  const bool ends_window = recorder_->in_window_mode() && session_->options().window_bytes;
+  if (ends_window && recorder_->windows().may_close()) close_window();
   stage_ = name;
   if (log_) {
     const bool comes_late = !log_->has_stages() && !tape_->values().empty();
@@ -193,7 +194,10 @@ void Step::close(bool has_returned) {
   recorder_->look_for_late_writes();
   const Sequence sequence = recorder_->plan().sequence();
   const bool planned = recorder_->plan().is_followed_to_the_end();
-  if (!planned) placed_ = nullptr;
+  if (!planned) {
+    placed_ = nullptr;
+    tape_->backward().timer = nullptr;
+  }
   if (planned && session_->wants_guarded(sequence)) {
     session_->note_guarded(sequence, *recorder_->plan(), recorder_->plan().values_to_guard());
   }

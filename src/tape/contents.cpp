@@ -41,14 +41,14 @@ void Contents::print_shown(ValueId value, const c10::Storage& storage, const Rea
 Extent Contents::extent_to_print(const std::vector<Known>& known, const c10::Storage& storage,
                                  const Reading& reading) {
   constexpr std::size_t kMostApart = 1000;
+  const Extent shown = reading.shown.extent();
   if (reading.reads_beyond) return whole(storage);
-  Extent extent = reading.shown.extent();
-  const bool are_many = known.size() >= kMostApart;
-  if (are_many && !reading.may_have_gaps) return whole(storage);
+  if (known.size() >= kMostApart && !reading.may_have_gaps) return whole(storage);
+  Extent extent = shown;
   for (const Known& other : known) {
-    const Extent there = other.print.extent();
-    if (!are_many && !other.print.overlaps(reading.shown.extent())) continue;
+    if (!other.print.overlaps(shown)) continue;
     if (!reading.may_have_gaps) return whole(storage);
+    const Extent there = other.print.extent();
     extent = {std::min(extent.begin, there.begin), std::max(extent.end, there.end)};
   }
   return extent;

@@ -41,7 +41,7 @@ class Contents {
   struct Reading {
     const Geometry& shown;
     bool reads_beyond;   ///< what it shows
-    bool may_have_gaps;  ///< its memory, where it cannot be read, or has never been
+    bool may_have_gaps;  ///< parts of its memory may be unmapped, or never have been read
   };
   /// Notes what a tensor shows of `value`, and all of it if that reads beyond what it shows.
   void print_shown(ValueId value, const c10::Storage& storage, const Reading& reading, Look look);

@@ -117,6 +117,7 @@ void Tape::print_shown(ValueId id, const Geometry& shown, bool reads_beyond) {
     if (!has_one) print(id, shown, guard_);
     return;
   }
+  if (may_have_gaps && reads_beyond) return print_shown(id, shown, false);
   contents_->print_shown(id, storage, {shown, reads_beyond, may_have_gaps},
                          guard_ == Guard::whole ? Look::whole : Look::sampled);
   values_[id].has_print = true;

@@ -19,7 +19,7 @@ class Timer {
  public:
   virtual ~Timer() = default;
   virtual void begins(DeviceWork work) = 0;
-  virtual void ends(DeviceWork work) = 0;
+  virtual void ends(DeviceWork work) noexcept = 0;  ///< also where the work has thrown
 };
 
 /// Tells a timer of the work that is enqueued in its scope.

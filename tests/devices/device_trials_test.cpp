@@ -79,6 +79,23 @@ TEST_F(DeviceTrials, MakeAPlanAnewWhoseReplaysTakeMoreThanItPromised) {
   EXPECT_LT(step(region), num_replayed);
 }
 
+// What recording costs is not seen there, nor that an unrecorded step was another.
+TEST_F(DeviceTrials, LeaveStepsRecordedWhereAPlanSavesNothing) {
+  Region region({.max_overhead = 0});
+  profile(region);
+  for (int i = 0; i < kNumTimed + 3; ++i) {
+    step(region);
+    EXPECT_GT(region.last_step().num_ops, 0) << i;
+  }
+}
+
+TEST_F(DeviceTrials, UnderKeepAllStepsGoUnrecorded) {
+  Region region({.policy = "keep_all"});
+  profile(region);
+  for (int i = 0; i < kNumTimed; ++i) step(region);
+  EXPECT_EQ(region.last_step().num_ops, 0);
+}
+
 TEST_F(DeviceTrials, AreNotHeldForBudgetsInFlops) {
   Region region({.max_overhead = 0.5, .cost = plan::CostModel::flops, .unrecorded_bytes = 0});
   const std::int64_t num_replayed = profile(region);

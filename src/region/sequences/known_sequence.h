@@ -31,7 +31,8 @@ struct KnownSequence {
   bool is_provisional = false;  ///< it goes so until a backward pass comes
   /// What recording costs as a ratio to the plain step, as far as it has been measured.
   double recording_overhead = 0;
-  /// The link to the host as steps have found it; none: as it is measured alone.
+  /// The link to the host as steps under this plan's predecessor have found it; none: as it is
+  /// measured alone.
   std::optional<plan::HostLink> host_link;
   bool records_nothing = false;  ///< most of its steps run as plain training does
   /// Of its steps' blocks; null without a plan, and for devices.

@@ -18,7 +18,7 @@ bool same_engine(const at::mt19937& a, const at::mt19937& b) {
   return x.seed_ == y.seed_ && x.left_ == y.left_ && x.next_ == y.next_ && x.state_ == y.state_;
 }
 
-// Another thread's draw takes no longer.
+// Most draws of another thread take no longer.
 bool is_held(std::mutex& mutex) {
   constexpr auto kPatience = std::chrono::milliseconds(1);
   const auto start = std::chrono::steady_clock::now();
@@ -59,10 +59,11 @@ std::unique_ptr<const RngState> RngState::of(const at::Generator& generator) {
   }
 }
 
-std::unique_ptr<const RngState> RngState::of_default(c10::Device device) {
+std::unique_ptr<const RngState> RngState::of_default(c10::Device device, Lock lock) {
   try {
     at::Generator generator = at::globalContext().defaultGenerator(device);
-    return is_held(generator.mutex()) ? nullptr : of(generator);
+    const bool gives_up = lock == Lock::gives_up && is_held(generator.mutex());
+    return gives_up ? nullptr : of(generator);
   } catch (const c10::Error&) {
     return nullptr;
   }

@@ -32,11 +32,13 @@ class RngState {
   /// Null for a generator that is not LibTorch's own: its state cannot be read.
   static std::unique_ptr<const RngState> of(const at::Generator& generator);
 
-  /// The same of the generator that operators draw from which are given none; also null where the
-  /// device has none, and where the program holds its lock, as those do who draw by hand.
-  static std::unique_ptr<const RngState> of_default(c10::Device device);
+  enum class Lock : std::uint8_t { waits, gives_up };
+  /// The state of the default generator, which operators use when given none. Null if the device
+  /// has none or, where a held lock makes it give up, if that is held for long: the program may
+  /// hold it, as one that draws by hand does, and wait for this call.
+  static std::unique_ptr<const RngState> of_default(c10::Device device, Lock lock = Lock::gives_up);
 
-  /// Whether somebody holds the generator's lock for more than the moment of a draw.
+  /// Whether the generator's lock is held for long.
   [[nodiscard]] bool is_locked() const;
   /// True if nothing was drawn since.
   [[nodiscard]] bool is_current() const;

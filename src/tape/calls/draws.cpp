@@ -41,8 +41,13 @@ std::optional<c10::Device> accelerator() {
   return c10::impl::VirtualGuardImpl(*type).getDevice();
 }
 
-bool is_known_to_be_current(const std::unique_ptr<const RngState>& state) {
-  return state != nullptr && state->is_current();
+bool has_gone_on(const std::unique_ptr<const RngState>& state) { return !state->is_current(); }
+
+// What seeds and then draws, twice in a row, leaves the generator as it finds it. What another
+// thread draws meanwhile looks like a draw, too, but not often.
+bool draws_at_times(const OpTraits& traits) {
+  constexpr std::int64_t kSeldom = 8;  // of so many calls
+  return kSeldom * traits.num_drew > traits.num_watched;
 }
 
 }  // namespace
@@ -51,15 +56,14 @@ std::unique_ptr<const RngState> rng_state_of(const Op& op, c10::Device device) {
   const auto given = generators_of(op);
   if (given.size() > 1) return nullptr;
   if (given.size() == 1) return RngState::of(given.front());
-  return device.is_meta() ? nullptr : RngState::of_default(device);
+  return device.is_meta() ? nullptr : RngState::of_default(device, RngState::Lock::waits);
 }
 
 UntaggedDraws::UntaggedDraws(const OpTraits& traits, const Op& op,
                              std::optional<c10::Device> device)
     : traits_(traits) {
-  const bool has_other_kernel = traits.foreign || traits.overridden;
-  if (!has_other_kernel || !op.replayable) return;
-  if (traits.has_drawn) may_go_unseen_ = true;
+  if (!traits.has_other_kernel() || !op.replayable) return;
+  if (draws_at_times(traits)) may_go_unseen_ = true;
   // It may draw from a copy of what it is given, too, which then stays as it is.
   if (op.rng == nullptr && !generators_of(op).empty()) may_go_unseen_ = true;
   if (is_capturing()) may_go_unseen_ = true;  // when states must not be read
@@ -71,16 +75,18 @@ UntaggedDraws::UntaggedDraws(const OpTraits& traits, const Op& op,
 
 void UntaggedDraws::watch(c10::Device device, const Op& op) {
   auto state = RngState::of_default(device);
-  const bool is_restored = state && op.rng && op.rng->has_generator_of(*state);
-  if (!is_restored) states_.push_back(std::move(state));
+  if (state == nullptr) {
+    may_go_unseen_ = true;
+  } else if (op.rng == nullptr || !op.rng->has_generator_of(*state)) {
+    states_.push_back(std::move(state));
+  }
 }
 
-// One that has drawn may do so again and leave everything as it finds it, if it also seeds.
 bool UntaggedDraws::may_have_happened() const {
-  if (may_go_unseen_) return true;
-  const bool has_happened = !std::ranges::all_of(states_, is_known_to_be_current);
-  if (has_happened) traits_.has_drawn = true;
-  return has_happened;
+  const bool has_happened = std::ranges::any_of(states_, has_gone_on);
+  if (!states_.empty()) ++traits_.num_watched;
+  if (has_happened) ++traits_.num_drew;
+  return may_go_unseen_ || has_happened;
 }
 
 }  // namespace gradrecomp::tape

@@ -30,7 +30,7 @@ DispatchScope::DispatchScope(const DispatchState& state)
   for (const auto device : at::autocast::_AUTOCAST_SUPPORTED_DEVICES) {
     casts_before_.emplace_back(device, at::autocast::get_autocast_dtype(device));
   }
-  if (!state.casts().empty()) at::autocast::set_autocast_cache_enabled(false);
+  at::autocast::set_autocast_cache_enabled(false);
   for (const auto& [device, type] : state.casts()) at::autocast::set_autocast_dtype(device, type);
 }
 

@@ -40,8 +40,8 @@ class DispatchState {
 
 /// Lets this thread dispatch as another did. Its mode is NumericScope's.
 ///
-/// Autocast looks for no cast of a weight that it may have, and keeps none: it locks what it has,
-/// also while the cast of another weight is recorded, from which replays may be made.
+/// Autocast's cache is off: its lock is held while a weight is cast. That cast is recorded and may
+/// set off replays, which would then wait for the same lock.
 class DispatchScope {
  public:
   explicit DispatchScope(const DispatchState& state);

@@ -141,6 +141,17 @@ void set_precisions(const OlderPrecisions& older, const Precisions& newer) {
   for (std::size_t i = 0; i < newer.size(); ++i) set_precision(i, newer[i]);
 }
 
+/// Sets each for itself, whatever it was inherited from.
+void set_precisions_of(const NumericMode& mode) {
+  const bool cudnn_tf32 = is(mode.precisions[kCudnnConv], Float32Precision::TF32) &&
+                          is(mode.precisions[kCudnnRnn], Float32Precision::TF32);
+  set_precisions({mode.matmul_precision, cudnn_tf32}, mode.precisions);
+}
+
+bool has_other_precisions(const NumericMode& one, const NumericMode& other) {
+  return one.precisions != other.precisions || one.matmul_precision != other.matmul_precision;
+}
+
 struct Reduction {
   bool reduced;
   bool splits_k;
@@ -232,35 +243,23 @@ NumericScope::NumericScope(const NumericMode& mode, const NumericMode& current)
     : mode_(mode), before_(current) {
   if (mode_ == before_) return;
   change(before_, mode_);
-  if (!has_other_precisions()) return;
+  if (!has_other_precisions(mode_, before_)) return;
   for (std::size_t i = 0; i < kKeys.size(); ++i) stored_[i] = stored_precision(i);
   older_ = older_precisions();
-  const bool cudnn_tf32 = is(mode_.precisions[kCudnnConv], Float32Precision::TF32) &&
-                          is(mode_.precisions[kCudnnRnn], Float32Precision::TF32);
-  set_precisions({mode_.matmul_precision, cudnn_tf32}, mode_.precisions);
+  set_precisions_of(mode_);
 }
 
 NumericScope::~NumericScope() {
   if (mode_ == before_) return;
   change(mode_, before_);
-  if (has_other_precisions()) set_precisions(older_, stored_);
+  if (has_other_precisions(mode_, before_)) set_precisions(older_, stored_);
 }
 
 SettingsRestore::~SettingsRestore() {
   const NumericMode now = NumericMode::current();
   if (now == before_) return;
   change(now, before_);
-  if (now.matmul_precision != before_.matmul_precision) {
-    at::globalContext().setFloat32MatmulPrecision(name_of(before_.matmul_precision));
-  }
-  for (std::size_t i = 0; i < kKeys.size(); ++i) {
-    if (precision_of(i) != before_.precisions[i]) set_precision(i, before_.precisions[i]);
-  }
-}
-
-bool NumericScope::has_other_precisions() const {
-  return mode_.precisions != before_.precisions ||
-         mode_.matmul_precision != before_.matmul_precision;
+  if (has_other_precisions(now, before_)) set_precisions_of(before_);
 }
 
 }  // namespace gradrecomp::tape

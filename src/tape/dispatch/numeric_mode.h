@@ -14,8 +14,8 @@ namespace gradrecomp::tape {
 /// What LibTorch lets a program choose for the process or a thread that changes the bits of what
 /// kernels compute: libraries and kernels of attention switched on or off, deterministic
 /// algorithms, precisions of float32 and of reductions, the number of threads, how the processor
-/// rounds and what it makes of denormal numbers; and the default dtype, which ops on integers and
-/// numbers follow when they are called.
+/// rounds and, on x86, what it makes of denormal numbers; and the default dtype, which ops on
+/// integers and numbers follow when they are called.
 ///
 /// Not in it: which library for linear algebra or BLAS is preferred on CUDA.
 struct NumericMode {
@@ -44,6 +44,9 @@ struct NumericMode {
 
   bool operator==(const NumericMode&) const = default;
 
+  /// Whether the processor rounds to nearest and takes denormals as they are.
+  [[nodiscard]] bool has_usual_floats() const { return float_control == 0; }
+
   /// That of the process and this thread, in the order of 0.1 us.
   static NumericMode current();
 };
@@ -66,8 +69,6 @@ class NumericScope {
   NumericScope& operator=(const NumericScope&) = delete;
 
  private:
-  [[nodiscard]] bool has_other_precisions() const;
-
   NumericMode mode_;
   NumericMode before_;
   /// The precisions as stored; none where one is inherited.
@@ -76,7 +77,7 @@ class NumericScope {
 };
 
 /// Puts this thread's mode back, when the scope ends, to what it was when the scope began, whoever
-/// changed it.
+/// changed it. A precision that was inherited and has been changed is set for itself then.
 class SettingsRestore {
  public:
   SettingsRestore() = default;

@@ -35,8 +35,10 @@ struct OpTraits {
   std::string name;
   /// Whether its library was unloaded. Another thread may set it.
   mutable std::atomic<bool> has_departed = false;
-  /// Whether it was seen to draw random numbers though no tag says that it may.
-  mutable std::atomic<bool> has_drawn = false;
+  /// How many calls of it were watched for draws that no tag speaks of, and in how many of them
+  /// some generator went on.
+  mutable std::atomic<std::int64_t> num_watched = 0;
+  mutable std::atomic<std::int64_t> num_drew = 0;
 
   std::vector<std::uint8_t> writes;  ///< per argument: the schema says it is written in place
   std::vector<std::int16_t> running_statistics;  ///< arguments updated behind the schema's back
@@ -62,6 +64,8 @@ struct OpTraits {
   bool writes_unsaid = false;  ///< maybe, whatever its tensors are: it returns nothing else
   bool replayable = true;      ///< false: nondeterministic, collective, or it changes storages
 
+  /// Whether what its kernel does is not known from LibTorch's.
+  [[nodiscard]] bool has_other_kernel() const { return foreign || overridden; }
   [[nodiscard]] std::size_t num_arguments() const { return writes.size(); }
 };
 

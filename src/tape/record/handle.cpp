@@ -54,8 +54,8 @@ Handle::~Handle() {
   const HookTimer timer(*tape_);
   try {
     Replayer(*tape_).release_handle(value_);
-  } catch (const std::exception&) {
-    return;  // without memory to note it, what it held stays until the tape goes
+  } catch (const std::bad_alloc&) {
+    return;  // what it held stays until the tape goes
   }
 }
 

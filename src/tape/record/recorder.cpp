@@ -344,7 +344,7 @@ void Recorder::call(Draft& draft, torch::jit::Stack* stack) {
   if (draws.may_have_happened()) op.replayable = false;
   if (draft.traits.fickle == Fickle::by_algorithm && watch.has_changed()) op.replayable = false;
   // An operator that is not LibTorch's own may draw from a copy, whose original stays as it is.
-  if (op.rng && !draft.traits.foreign && op.rng->is_current()) op.rng.reset();
+  if (op.rng && !draft.traits.has_other_kernel() && op.rng->is_current()) op.rng.reset();
 }
 
 void Recorder::finish(Op&& recorded) {

@@ -49,9 +49,8 @@ bool Windows::is_full(std::optional<std::int64_t> most_bytes) {
 
 bool Windows::may_close() const {
   if (!verifies_ || !writer_.tape().findings().draws) return true;
-  const auto& ops = writer_.tape().ops();
-  return std::none_of(ops.begin() + window_.first_op, ops.end(),
-                      [](const Op& op) { return op.rng && op.rng->is_locked(); });
+  return std::ranges::none_of(writer_.tape().ops(),
+                              [](const Op& op) { return op.rng && op.rng->is_locked(); });
 }
 
 std::vector<ReplayTimes> Windows::close(bool is_last, bool takes_apart) {

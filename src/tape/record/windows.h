@@ -27,8 +27,8 @@ class Windows {
   /// Whether the current one is to end: if it has saved more than `most_bytes` or, where that is
   /// not given, if ending it pays.
   [[nodiscard]] bool is_full(std::optional<std::int64_t> most_bytes);
-  /// Whether it can be verified now: not while the program holds the lock of a generator that ops
-  /// of it have drawn from.
+  /// Whether ops can be verified now: not while the program holds the lock of a generator that some
+  /// have drawn from.
   [[nodiscard]] bool may_close() const;
   /// Ends the current one: verifies its ops where asked, then drops what can be dropped, unless it
   /// is the last one.

@@ -50,10 +50,11 @@ void run_call(const Op& op, torch::jit::Stack& stack) {
   if (op.rng) rng.emplace(*op.rng);
   AlgorithmWatch watch;  // Note [ Algorithms that change for lack of memory ]
   // Another library's kernel may write to a tensor of which it has the only reference.
-  const bool holds_arguments = op.traits->foreign || gives_references(op.handle().schema());
+  const bool holds_arguments =
+      op.traits->has_other_kernel() || gives_references(op.handle().schema());
   const torch::jit::Stack alive = holds_arguments ? stack : torch::jit::Stack();
   std::optional<SettingsRestore> settings;
-  if (op.traits->foreign) settings.emplace();
+  if (op.traits->has_other_kernel()) settings.emplace();
   op.handle().redispatchBoxed(op.keys, &stack);
   if (!op.stream) return;  // the CPU's algorithms do not hang on workspaces
   wait_for_host_copies(op, stack);

@@ -59,7 +59,7 @@ void KernelSearch::find_kernels(OpId id, OpId last, double& seconds) {
 /// Looks for a formula that has the bits of the call. Notes it with the op, and its seconds.
 void KernelSearch::find_formula(OpId id, double& seconds) {
   Op& op = tape_.ops()[id];
-  if (op.dispatch_state->mode().float_control != 0) return;
+  if (!op.dispatch_state->mode().has_usual_floats()) return;
   const int count = op.substitute->num_formulas();
   int& likely = likely_formulas_[op.traits->name_hash];
   for (int i = 0; i < count; ++i) {

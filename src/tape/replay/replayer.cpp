@@ -80,13 +80,19 @@ void Replayer::hold_while_used(const at::Tensor& unpacked) {
   tape_.backward().unpacked.push_back(unpacked);
 }
 
+// Freeing memory may run code of the program, which may add to them. Destructors call this, so it
+// takes no memory.
 void Replayer::let_go_of_unused() {
-  std::vector<at::Tensor> unused;  // freeing memory may run code of the program
-  std::erase_if(tape_.backward().unpacked, [&](at::Tensor& unpacked) {
-    if (unpacked.use_count() > 1) return false;
-    unused.push_back(std::move(unpacked));
-    return true;
-  });
+  std::vector<at::Tensor>& unpacked = tape_.backward().unpacked;
+  for (std::size_t i = 0; i < unpacked.size();) {
+    if (unpacked[i].use_count() > 1) {
+      ++i;
+      continue;
+    }
+    std::swap(unpacked[i], unpacked.back());
+    const at::Tensor unused = std::move(unpacked.back());
+    unpacked.pop_back();
+  }
 }
 
 void Replayer::note_early_backward() {

@@ -113,7 +113,7 @@ std::optional<PointwiseStep> step_on(const Tape& tape, const Op& op, std::int32_
   const Pointwise kind = op.traits->pointwise;
   if (kind == Pointwise::no || !op.replayable || op.results.size() != 1) return std::nullopt;
   // LibTorch flushes denormals in its vectors and not in what is left over, and by thread.
-  if (!has_kernels(op) || op.dispatch_state->mode().float_control != 0) return std::nullopt;
+  if (!has_kernels(op) || !op.dispatch_state->mode().has_usual_floats()) return std::nullopt;
   if (!makes_result_from(tape, op, input) || !scales_nothing(op, kind)) return std::nullopt;
   if (kind == Pointwise::relu) return PointwiseStep{.input = input};
   return op.reads.size() == 2 ? with_tensor(op, kind, input) : with_scalar(op, kind, input);
@@ -142,7 +142,7 @@ std::optional<PointwiseStep> step_after(const Tape& tape, OpId id) {
 }
 
 ReplayMethod still_valid(const ReplayMethod& verified, const Tape& tape, const Op& op) {
-  const bool flushes = op.dispatch_state->mode().float_control != 0;
+  const bool flushes = !op.dispatch_state->mode().has_usual_floats();
   if (op.substitute != nullptr)
     return flushes ? ReplayMethod{} : ReplayMethod{.formula = verified.formula};
   if (verified.formula < 0 || !step_of(tape, op)) return {};

@@ -1,6 +1,7 @@
 // Conformance H1: memory of the program's that tensors borrow.
 #include <gtest/gtest.h>
 #include <sys/mman.h>
+#include <torch/library.h>
 #include <torch/torch.h>
 
 #include <algorithm>
@@ -13,6 +14,7 @@
 #include "gradrecomp/region.h"
 #include "hazards/layer_steps.h"
 #include "support/modes.h"
+#include "support/own_operator.h"
 
 namespace gradrecomp::test {
 namespace {
@@ -95,6 +97,13 @@ class PartlyOpen {
   void* begin_;
 };
 
+TORCH_LIBRARY_FRAGMENT(gradrecomp_test, library) {
+  library.def("borrowed_doubled(Tensor x) -> Tensor");
+}
+TORCH_LIBRARY_IMPL(gradrecomp_test, CompositeExplicitAutograd, library) {
+  library.impl("borrowed_doubled", [](const at::Tensor& x) { return x * 2; });
+}
+
 // As of a data set that is mapped and read batch by batch.
 TEST(BorrowedMemory, H1BesideWhatIsReadNeedNotBeThere) {
   const PartlyOpen memory;
@@ -103,7 +112,9 @@ TEST(BorrowedMemory, H1BesideWhatIsReadNeedNotBeThere) {
     const auto batch = rows.narrow(0, 16 * step, x.size(0));
     const auto overlapping = rows.narrow(0, 16 * step + 3, x.size(0));
     const auto strided = rows.slice(0, step, rows.size(0), 1024).narrow(0, 0, 8).sum(0);
-    return layers.b(torch::tanh(layers.a(x) * batch) * overlapping.sin() + strided.cos());
+    const auto doubled =
+        call_boxed("borrowed_doubled", {rows.narrow(0, 16 * step + 40, x.size(0))});
+    return layers.b(torch::tanh(layers.a(x) * batch) * overlapping.sin() + strided.cos() * doubled);
   }));
 }
 

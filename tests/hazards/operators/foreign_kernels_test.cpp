@@ -124,6 +124,29 @@ TEST(ForeignKernel, H30MayRunWhileTheProgramHoldsTheGeneratorsLock) {
   }));
 }
 
+// It has drawn nothing then, for all that is known once the lock is free.
+TEST(ForeignKernel, H30IsMadeAgainOnceTheGeneratorsLockIsFree) {
+  const auto weight = (torch::randn({16, 16}) * 0.3).requires_grad_();
+  const auto num_replayed = [&](bool holds_lock) {
+    Region region({.policy = "drop_all"});
+    for (int step = 0; step < 3; ++step) {
+      region
+          .run([&] {
+            at::Generator generator = default_generator();
+            std::unique_lock<std::mutex> lock(generator.mutex(), std::defer_lock);
+            if (holds_lock) lock.lock();
+            return (weight.exp() * call_boxed("plainly_doubled", {weight.detach()})).sin();
+          })
+          .sum()
+          .backward();
+    }
+    return region.last_step().num_replayed_ops;
+  };
+  const std::int64_t before = num_replayed(false);
+  EXPECT_LT(num_replayed(true), before);
+  EXPECT_EQ(num_replayed(false), before);
+}
+
 TEST(ForeignKernel, H30WindowsEndAfterTheProgramHeldTheGeneratorsLock) {
   Options options;
   options.window_bytes = 1;

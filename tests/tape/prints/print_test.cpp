@@ -247,7 +247,14 @@ TEST(ContentsTest, OfMemoryWithGapsIsPrintedWhereItIsReadAlone) {
   auto* bytes = all.mutable_data_ptr<std::uint8_t>();
   for (const std::int64_t beside : {4999, 6500, 50'000, 91'000}) bytes[beside] = 1;
   EXPECT_TRUE(contents.fits(0, all.storage()));
-  for (const std::int64_t read : {5000, 5700, 6499, 90'500}) {
+  // Many parts that lie apart are not taken together.
+  for (int i = 0; i < 1001; ++i) {
+    const Geometry far(all.narrow(0, 100'000 + 200 * i, 50));
+    contents.print_shown(0, all.storage(), {far, false, true}, Look::whole);
+  }
+  bytes[100'100] = 1;
+  EXPECT_TRUE(contents.fits(0, all.storage()));
+  for (const std::int64_t read : {5000, 5700, 6499, 90'500, 100'210}) {
     bytes[read] = 1;
     EXPECT_FALSE(contents.fits(0, all.storage())) << read;
     bytes[read] = 0;
