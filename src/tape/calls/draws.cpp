@@ -63,7 +63,6 @@ UntaggedDraws::UntaggedDraws(const OpTraits& traits, const Op& op,
                              std::optional<c10::Device> device)
     : traits_(traits) {
   if (!traits.has_other_kernel() || !op.replayable) return;
-  if (draws_at_times(traits)) may_go_unseen_ = true;
   // It may draw from a copy of what it is given, too, which then stays as it is.
   if (op.rng == nullptr && !generators_of(op).empty()) may_go_unseen_ = true;
   if (is_capturing()) may_go_unseen_ = true;  // when states must not be read
@@ -71,6 +70,7 @@ UntaggedDraws::UntaggedDraws(const OpTraits& traits, const Op& op,
   watch(c10::kCPU, op);
   if (!device) device = accelerator();
   if (device && !device->is_cpu() && !device->is_meta()) watch(*device, op);
+  if (draws_at_times(traits)) may_go_unseen_ = true;  // watched all the same: that may end
 }
 
 void UntaggedDraws::watch(c10::Device device, const Op& op) {

@@ -142,9 +142,9 @@ std::optional<PointwiseStep> step_after(const Tape& tape, OpId id) {
 }
 
 ReplayMethod still_valid(const ReplayMethod& verified, const Tape& tape, const Op& op) {
-  const bool flushes = !op.dispatch_state->mode().has_usual_floats();
+  const bool has_other_floats = !op.dispatch_state->mode().has_usual_floats();
   if (op.substitute != nullptr)
-    return flushes ? ReplayMethod{} : ReplayMethod{.formula = verified.formula};
+    return has_other_floats ? ReplayMethod{} : ReplayMethod{.formula = verified.formula};
   if (verified.formula < 0 || !step_of(tape, op)) return {};
   const bool joins = verified.joins && step_after(tape, op, tape.ops().back()).has_value();
   return {.formula = verified.formula, .joins = joins};

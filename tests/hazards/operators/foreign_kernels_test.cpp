@@ -53,7 +53,7 @@ void cast_to_float16() { at::autocast::set_autocast_dtype(at::kCPU, at::kHalf); 
 TORCH_LIBRARY_FRAGMENT(gradrecomp_test, library) {
   for (const char* name : {"doubled_in_place", "seeded_noise", "plainly_doubled", "prefers_doubles",
                            "takes_one_thread", "rounds_up", "is_deterministic", "keeps_no_casts",
-                           "casts_to_float16"}) {
+                           "casts_to_float16", "draws_once"}) {
     library.def((std::string(name) + "(Tensor x) -> Tensor").c_str());
   }
 }
@@ -61,6 +61,11 @@ TORCH_LIBRARY_IMPL(gradrecomp_test, CompositeExplicitAutograd, library) {
   library.impl("doubled_in_place", &doubled_in_place);
   library.impl("seeded_noise", &seeded_noise);
   library.impl("plainly_doubled", [](const at::Tensor& x) { return x * 2; });
+  library.impl("draws_once", [](const at::Tensor& x) {
+    static bool has_drawn = false;
+    if (!std::exchange(has_drawn, true)) static_cast<void>(at::rand({1}));
+    return x * 2;
+  });
   library.impl("prefers_doubles", &doubled<prefer_doubles>);
   library.impl("takes_one_thread", &doubled<take_one_thread>);
   library.impl("rounds_up", &doubled<round_up>);
@@ -145,6 +150,27 @@ TEST(ForeignKernel, H30IsMadeAgainOnceTheGeneratorsLockIsFree) {
   const std::int64_t before = num_replayed(false);
   EXPECT_LT(num_replayed(true), before);
   EXPECT_EQ(num_replayed(false), before);
+}
+
+// As where another thread happened to draw during a call.
+TEST(ForeignKernel, H30ThatDrewOnceIsMadeAgainInTheEnd) {
+  const auto weight = (torch::randn({16, 16}) * 0.3).requires_grad_();
+  const auto num_replayed = [&](const char* name) {
+    Region region({.policy = "drop_all"});
+    for (int step = 0; step < 3; ++step) {
+      region
+          .run([&] {
+            at::Tensor h = weight;
+            for (int i = 0; i < 20; ++i) h = (h * call_boxed(name, {weight.detach()})).sin();
+            return h;
+          })
+          .sum()
+          .backward();
+    }
+    return region.last_step().num_replayed_ops;
+  };
+  num_replayed("draws_once");
+  EXPECT_EQ(num_replayed("draws_once"), num_replayed("plainly_doubled"));
 }
 
 TEST(ForeignKernel, H30WindowsEndAfterTheProgramHeldTheGeneratorsLock) {
