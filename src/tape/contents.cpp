@@ -34,22 +34,24 @@ void Contents::print_shown(ValueId value, const c10::Storage& storage, const Rea
   known.push_back(Known{Print(storage, extent, reading.shown, look)});
 }
 
-// Parameters in one buffer are printed one by one. Where tensors overlap, as those of a batch that
-// is read token by token, or where they are many, all of the storage is printed at a time, with
-// rows as the tensor has them; and all of its words once that has happened a few times. Of memory
-// with gaps the parts that overlap are printed together, and nothing beside them.
+// Parameters in one buffer are printed one by one, as are the slots of a ring: the program may write
+// to their neighbours. Where tensors overlap, as those of a batch that is read token by token, or
+// where they are many, all of the storage is printed at a time, with rows as the tensor has them;
+// and all of its words once that has happened a few times. Of memory with gaps, and of a small
+// storage, the parts that overlap are printed together, and nothing beside them.
 Extent Contents::extent_to_print(const std::vector<Known>& known, const c10::Storage& storage,
                                  const Reading& reading) {
   constexpr std::size_t kMostApart = 1000;
+  constexpr std::size_t kMostJoined = 32;
   const Extent shown = reading.shown.extent();
   if (reading.reads_beyond) return whole(storage);
   if (known.size() >= kMostApart && !reading.may_have_gaps) return whole(storage);
+  const bool is_small = bytes_in(storage) <= Print::kSmallBytes && known.size() < kMostJoined;
   Extent extent = shown;
   for (const Known& other : known) {
     if (!other.print.overlaps(shown)) continue;
-    if (!reading.may_have_gaps) return whole(storage);
-    const Extent there = other.print.extent();
-    extent = {std::min(extent.begin, there.begin), std::max(extent.end, there.end)};
+    if (!reading.may_have_gaps && !is_small) return whole(storage);
+    extent = hull(extent, other.print.extent());
   }
   return extent;
 }

@@ -87,12 +87,21 @@ bool Tape::is_modified(ValueId id) const {
   return version > value.seen_version + due && !is_as_printed(id);
 }
 
+bool Tape::is_modified(ValueId id, Extent read) const {
+  return is_modified(id) && (!sealed_ || values_[id].was_written_in(read));
+}
+
 bool Tape::is_made_blindly(const Value& value) const {
   return value.producer >= 0 && std::ranges::any_of(ops_[value.producer].reads, &Read::blind);
 }
 
-bool Tape::may_vanish(ValueId id) const {
-  return values_[id].lent && !values_[id].snapshot && values_[id].num_handles == 0;
+bool Tape::may_vanish(ValueId id, const Geometry& shown, bool reads_beyond) const {
+  const Value& value = values_[id];
+  if (!value.lent || value.snapshot) return false;
+  return !value.rare ||
+         std::ranges::none_of(value.rare->shown_by_handles, [&](const Geometry* there) {
+           return reads_beyond ? there->fills(value.bytes) : there->covers(shown);
+         });
 }
 
 void Tape::print(ValueId id, const Geometry& geometry, Guard guard) {
@@ -104,19 +113,13 @@ void Tape::print(ValueId id, const Geometry& geometry, Guard guard) {
 
 void Tape::print_shown(ValueId id, const Geometry& shown, bool reads_beyond) {
   const bool has_one = values_[id].has_print;
-  const bool is_small = values_[id].bytes <= Print::kSmallBytes;
-  if (guard_ == Guard::off || (has_one && is_small)) return;
-  if (is_small) return print(id, shown, guard_);
+  if (guard_ == Guard::off) return;
   if (has_one && contents_->knows(id, shown, reads_beyond)) return;
   const auto storage = live_storage(id);
   if (!storage || !Print::can_look_at(storage)) return;
   // Of memory that LibTorch did not allocate no more may be there than what is read.
   const auto& memory = *storage.unsafeGetStorageImpl();
   const bool may_have_gaps = is_lent(memory) || is_mapped(memory);
-  if (guard_ == Guard::whole && !may_have_gaps) {
-    if (!has_one) print(id, shown, guard_);
-    return;
-  }
   if (may_have_gaps && reads_beyond) return print_shown(id, shown, false);
   contents_->print_shown(id, storage, {shown, reads_beyond, may_have_gaps},
                          guard_ == Guard::whole ? Look::whole : Look::sampled);
@@ -158,22 +161,38 @@ void Tape::make_source(ValueId id) {
 }
 
 void Tape::lose(ValueId id) {
-  const bool can_be_made_again = values_[id].hold != Hold::source && !is_made_blindly(values_[id]);
+  const Value& value = values_[id];
+  const bool can_be_made_again =
+      value.producer >= 0 && value.hold != Hold::source && !is_made_blindly(value);
   if (can_be_made_again) return;
   values_[id].lost = true;
   for (Op& op : ops_) {
     const bool reads = std::ranges::any_of(op.reads, [&](const Read& r) { return r.value == id; });
-    if (!reads || !op.replayable) continue;
-    op.replayable = false;
-    for (const Result& result : op.results) {
-      const Value& value = values_[result.value];
-      const bool is_gone = value.overwritten_by >= 0 && !value.snapshot;
-      if (is_gone || (sealed_ && value.num_wanted == 0)) continue;
-      const bool was_dropped = value.hold == Hold::none;
-      make_source(result.value);
-      if (sealed_ && was_dropped && value.hold == Hold::source)
-        counts_.unplanned_bytes += value.bytes;
-    }
+    if (reads) give_up(op);
+  }
+}
+
+void Tape::lose_what_may_vanish(ValueId id) {
+  if (values_[id].num_handles == 0) values_[id].lost = true;
+  for (Op& op : ops_) {
+    const bool reads = std::ranges::any_of(
+        op.reads, [&](const Read& read) { return read.value == id && may_vanish(op, read); });
+    if (reads) give_up(op);
+  }
+}
+
+/// Keeps what `op` has made, as it cannot run again.
+void Tape::give_up(Op& op) {
+  if (!op.replayable) return;
+  op.replayable = false;
+  for (const Result& result : op.results) {
+    const Value& value = values_[result.value];
+    const bool is_gone = value.overwritten_by >= 0 && !value.snapshot;
+    if (is_gone || (sealed_ && value.num_wanted == 0)) continue;
+    const bool was_dropped = value.hold == Hold::none;
+    make_source(result.value);
+    if (sealed_ && was_dropped && value.hold == Hold::source)
+      counts_.unplanned_bytes += value.bytes;
   }
 }
 
@@ -215,7 +234,7 @@ void Tape::seal() {
   for (ValueId id = 0; id < static_cast<ValueId>(values_.size()); ++id) distrust_if_written(id);
   for (Value& value : values_) {
     if (value.version_counter.enabled() && value.owner.use_count() > 0) {
-      value.sealed_version = value.version();
+      value.note_sealed_version();
     }
   }
   decltype(by_storage_)().swap(by_storage_);  // clear() would keep its memory
@@ -282,7 +301,7 @@ void Tape::print_what_replays_read() {
   for (const Op& op : ops_) {
     if (op.num_wanted_results == 0) continue;
     for (const Read& read : op.reads) {
-      const bool ours = values_[read.value].snapshot || may_vanish(read.value);
+      const bool ours = values_[read.value].snapshot || may_vanish(op, read);
       if (ours || abandoned(read.value)) continue;
       if (read.geometry->is_on_cpu()) {
         print_shown(read.value, *read.geometry, reads_whole(op, read));

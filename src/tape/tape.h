@@ -111,11 +111,16 @@ class Tape : public std::enable_shared_from_this<Tape> {
   /// Whether its memory has been written since the region ended or, while that runs, since the
   /// recorder looked.
   [[nodiscard]] bool is_modified(ValueId value) const;
+  /// The same of what is `read` of it, as far as the writer's version counter tells.
+  [[nodiscard]] bool is_modified(ValueId value, Extent read) const;
   /// Whether the op that made it read blindly, so that it cannot be made again.
   [[nodiscard]] bool is_made_blindly(const Value& value) const;
-  /// Whether its memory may be freed before backward without LibTorch's knowledge, as no handle
-  /// makes plain training read it there.
-  [[nodiscard]] bool may_vanish(ValueId value) const;
+  /// Whether memory that an op is `shown`, or all of `value` if it reads beyond that, may be freed
+  /// before backward without LibTorch's knowledge, as no handle makes plain training read it there.
+  [[nodiscard]] bool may_vanish(ValueId value, const Geometry& shown, bool reads_beyond) const;
+  [[nodiscard]] bool may_vanish(const Op& op, const Read& read) const {
+    return may_vanish(read.value, *read.geometry, op.traits->reads_beyond);
+  }
 
   /// That of `tensor`, kept with the tape.
   const Geometry* geometry_of(const at::Tensor& tensor) { return geometries_.of(tensor); }
@@ -144,6 +149,8 @@ class Tape : public std::enable_shared_from_this<Tape> {
   /// Notes that what `value` contained is gone: ops that read it cannot be replayed, unless it
   /// can be made again.
   void lose(ValueId value);
+  /// The same of what ops read of lent memory that no handle shows any more.
+  void lose_what_may_vanish(ValueId value);
   /// Starts the way back from host memory; readers of the value wait for its end.
   void bring_back(ValueId value);
   /// Lets go of what a replay or a transfer made; what host memory has stays there.
@@ -187,6 +194,7 @@ class Tape : public std::enable_shared_from_this<Tape> {
 
  private:
   void distrust_if_written(ValueId id);
+  void give_up(Op& op);
   void count_wanted();
   void forget_call(Op& op) const;
   void print_what_replays_read();

@@ -3,11 +3,15 @@
 #include <ATen/core/Tensor.h>
 #include <c10/core/Storage.h>
 
+#include <algorithm>
 #include <cstdint>
 #include <memory>
+#include <optional>
+#include <utility>
 #include <vector>
 
 #include "tape/op.h"
+#include "tape/prints/extents.h"
 
 namespace gradrecomp::tape {
 
@@ -25,20 +29,36 @@ enum class Hold : std::uint8_t {
   fetched,  ///< back from there, held until nothing wants it
 };
 
+/// What is known of the tensors with one version counter.
+struct Followed {
+  Extent shown;  ///< of the value, as far as ops have read it through them
+  std::uint32_t sealed_version = 0;
+};
+
+/// Tensors over a value's memory that count by themselves: autograd does not take them for views
+/// (aten::_unsafe_view), or they were given that memory, as parameters in one buffer are.
+struct Alias : Followed {
+  explicit Alias(c10::VariableVersion by) : counter(std::move(by)) {}
+
+  c10::VariableVersion counter;
+};
+
 /// What few values need, so that the others are smaller.
 struct RareParts {
   std::shared_ptr<ValueCopy> copy = {};  ///< of a value that may be away, as long as it is held
-  /// Those of aliases that autograd does not take for views (aten::_unsafe_view): they count by
-  /// themselves.
-  std::vector<c10::VariableVersion> alias_counters = {};
+  std::vector<Alias> aliases = {};
+  std::optional<Followed> own = {};   ///< of the value's own counter; known where aliases are read
   std::uint32_t retired_version = 0;  ///< of counters that only the tape still has
   /// The program's own hold at the seal, as it were, until no handle is left: it may write to the
   /// memory past its version and let go of it, and autograd would read that.
   c10::Storage shared = {};
+  /// What handles show of lent memory, which is there as long as they are. Of those that the tape
+  /// keeps.
+  std::vector<const Geometry*> shown_by_handles = {};
 
   [[nodiscard]] std::uint32_t aliases_version() const {
     std::uint32_t version = retired_version;
-    for (const auto& counter : alias_counters) version += counter.current_version();
+    for (const Alias& alias : aliases) version += alias.counter.current_version();
     return version;
   }
 };
@@ -81,6 +101,25 @@ struct Value {
   [[nodiscard]] std::uint32_t version() const {
     const std::uint32_t version = version_counter.current_version();
     return rare ? version + rare->aliases_version() : version;
+  }
+
+  /// Whether it was written since the seal, by a tensor that shows some of what is `read`.
+  [[nodiscard]] bool was_written_in(Extent read) const {
+    if (version() == sealed_version) return false;
+    if (!rare || !rare->own) return true;
+    const auto has_written = [&](const Followed& by, const c10::VariableVersion& counter) {
+      return counter.current_version() != by.sealed_version && overlap(by.shown, read);
+    };
+    return has_written(*rare->own, version_counter) ||
+           std::ranges::any_of(rare->aliases, [&](const Alias& alias) {
+             return has_written(alias, alias.counter);
+           });
+  }
+  void note_sealed_version() {
+    sealed_version = version();
+    if (!rare) return;
+    if (rare->own) rare->own->sealed_version = version_counter.current_version();
+    for (Alias& alias : rare->aliases) alias.sealed_version = alias.counter.current_version();
   }
 
   /// What it is while it is away; null: it has none.

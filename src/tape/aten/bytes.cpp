@@ -3,6 +3,7 @@
 #include <ATen/ATen.h>
 
 #include <cstring>
+#include <utility>
 
 #include "tape/aten/below_recording.h"
 #include "tape/aten/geometry.h"
@@ -22,12 +23,28 @@ at::Tensor as_bytes(const c10::Storage& storage) {
   return numbers_of(storage, at::kByte, 0, static_cast<std::int64_t>(storage.nbytes()));
 }
 
+c10::Storage memory_like(const c10::Storage& storage) {
+  const BelowRecording below;
+  const std::size_t size = storage.data() == nullptr ? 0 : storage.nbytes();
+  const std::size_t misalignment = misalignment_of(storage.data());
+  const bool is_shifted = misalignment > 0 && can_have_like(storage);
+  const auto allocated = static_cast<std::int64_t>(is_shifted ? size + kAlignment : size);
+  const auto options = at::TensorOptions().dtype(at::kByte).device(storage.device());
+  c10::Storage memory = at::empty({allocated}, options).storage();
+  if (!is_shifted) return memory;
+  c10::DataPtr whole = memory.set_data_ptr(c10::DataPtr());
+  char* const begin = static_cast<char*>(whole.mutable_get());
+  const std::size_t shift = (kAlignment + misalignment - misalignment_of(begin)) % kAlignment;
+  const auto deleter = whole.get_deleter();
+  c10::DataPtr shifted(begin + shift, whole.release_context(), deleter, storage.device());
+  return {c10::Storage::use_byte_size_t(), size, std::move(shifted), memory.allocator(), false};
+}
+
 c10::Storage clone(const c10::Storage& storage) {
   const BelowRecording below;
-  const std::int64_t size = bytes_in(storage);
-  auto copy = at::empty({size}, at::TensorOptions().dtype(at::kByte).device(storage.device()));
-  if (size > 0) copy.copy_(as_bytes(storage));
-  return copy.storage();
+  c10::Storage copy = memory_like(storage);
+  if (bytes_in(storage) > 0) as_bytes(copy).copy_(as_bytes(storage));
+  return copy;
 }
 
 bool fills_its_storage(const at::Tensor& tensor) {

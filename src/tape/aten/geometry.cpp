@@ -36,6 +36,13 @@ bool Geometry::fills(std::int64_t storage_bytes) const {
   return is_dense_ && storage_offset_ == 0 && bytes == storage_bytes;
 }
 
+bool Geometry::covers(const Geometry& other) const {
+  if (shows_same(other)) return true;
+  const Extent mine = extent();
+  const Extent its = other.extent();
+  return is_dense_ && mine.begin <= its.begin && its.end <= mine.end;
+}
+
 Extent Geometry::extent() const {
   const auto item_bytes = static_cast<std::int64_t>(dtype_.itemsize());
   std::int64_t last = storage_offset_;

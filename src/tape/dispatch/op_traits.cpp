@@ -155,6 +155,7 @@ std::unique_ptr<const OpTraits> read_traits(const c10::OperatorHandle& op) {
   traits->fickle = fickle_kind(name);
   traits->factory = is_factory(schema);
   traits->shapes_only = reads_shapes_only(name);
+  traits->copies = name == "aten::clone" || name == "aten::_to_copy" || name == "aten::copy_";
   traits->uninitialized = contains(kUninitialized, name);
   traits->foreign = !name.starts_with("aten::");
   traits->overridden = !traits->foreign && is_overridden(op);

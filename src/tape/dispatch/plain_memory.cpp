@@ -1,5 +1,7 @@
 #include "tape/dispatch/plain_memory.h"
 
+#include <ATen/SparseCsrTensorImpl.h>
+#include <ATen/SparseTensorImpl.h>
 #include <c10/core/impl/LocalDispatchKeySet.h>
 
 #include <algorithm>
@@ -38,6 +40,23 @@ bool is_plain(const at::TensorBase& tensor) {
   const DispatchKeySet keys = tensor.key_set();
   return is_subset(keys, kPlain) && keys.highestBackendKey() != BackendComponent::MetaBit &&
          has_memory(tensor);
+}
+
+void for_each_part(const at::Tensor& tensor, c10::function_ref<void(const at::Tensor&)> visit) {
+  const auto visit_if_plain = [&](const at::Tensor& part) {
+    if (part.defined() && is_plain(part)) visit(part);
+  };
+  const c10::TensorImpl* const impl = tensor.unsafeGetTensorImpl();
+  if (const auto* coordinates = dynamic_cast<const at::SparseTensorImpl*>(impl)) {
+    visit_if_plain(coordinates->indices());
+    visit_if_plain(coordinates->values());
+  } else if (const auto* compressed = dynamic_cast<const at::SparseCsrTensorImpl*>(impl)) {
+    visit_if_plain(compressed->compressed_indices());
+    visit_if_plain(compressed->plain_indices());
+    visit_if_plain(compressed->values());
+  } else {
+    visit_if_plain(tensor);
+  }
 }
 
 bool holds_plain_tensors(const c10::IValue& value) {

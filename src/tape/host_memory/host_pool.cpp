@@ -5,10 +5,10 @@
 #include <algorithm>
 #include <cstdlib>
 
+#include "tape/aten/bytes.h"
+
 namespace gradrecomp::tape {
 namespace {
-
-constexpr std::size_t kAlignment = 64;
 
 /// In front of each block; as large as the alignment, which it keeps.
 struct alignas(kAlignment) Header {

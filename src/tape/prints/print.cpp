@@ -9,7 +9,6 @@
 
 #include "kernels/arithmetic/hash.h"
 #include "tape/aten/bytes.h"
-#include "tape/prints/extents.h"
 
 namespace gradrecomp::tape {
 namespace {

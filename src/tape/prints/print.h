@@ -8,6 +8,7 @@
 #include "gradrecomp/version.h"
 #include "tape/aten/geometry.h"
 #include "tape/prints/byte_runs.h"
+#include "tape/prints/extents.h"
 
 namespace gradrecomp::tape {
 
@@ -51,7 +52,7 @@ class Print {
     return extent_.begin <= extent.begin && extent.end <= extent_.end;
   }
   [[nodiscard]] bool overlaps(Extent extent) const {
-    return extent_.begin < extent.end && extent.begin < extent_.end;
+    return tape::overlap(extent_, extent);
   }
   /// Whether it sees a write to any row or column of a tensor of this geometry.
   [[nodiscard]] bool is_laid_out_for(const Geometry& geometry) const;

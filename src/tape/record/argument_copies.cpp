@@ -2,9 +2,27 @@
 
 #include <c10/util/ScopeExit.h>
 
+#include <vector>
+
+#include "tape/aten/below_recording.h"
+#include "tape/aten/bytes.h"
 #include "tape/aten/lent_memory.h"
 
 namespace gradrecomp::tape {
+namespace {
+
+std::int64_t elements_beyond_alignment(const at::Tensor& tensor) {
+  return static_cast<std::int64_t>(misalignment_of(tensor.const_data_ptr()) / tensor.itemsize());
+}
+
+/// Whether there may be a copy that begins as far beyond what is aligned.
+bool can_have_like(const at::Tensor& tensor) {
+  const std::size_t misalignment = misalignment_of(tensor.const_data_ptr());
+  return misalignment == 0 || (tensor.is_non_overlapping_and_dense() &&
+                               misalignment % tensor.itemsize() == 0);
+}
+
+}  // namespace
 
 void ArgumentCopies::add_to(Draft& draft, const torch::jit::Stack& stack) {
   if (is_copying_) return;  // the call is a copy itself
@@ -25,6 +43,10 @@ void ArgumentCopies::add_statistics(Draft& draft, const torch::jit::Stack& stack
     const c10::IValue& statistics = stack[first + argument];
     if (!statistics.isTensor() || !statistics.toTensor().defined()) continue;
     if (!writer_.is_external(statistics.toTensor())) continue;
+    if (!can_have_like(statistics.toTensor())) {
+      draft.op.replayable = false;
+      return;
+    }
     draft.copies.emplace_back(argument, make(statistics.toTensor(), draft.op.keys));
   }
 }
@@ -37,7 +59,7 @@ void ArgumentCopies::add_lent_parameters(Draft& draft, const torch::jit::Stack& 
     if (draft.traits.writes[i] != 0 || !stack[first + i].isTensor()) continue;
     const at::Tensor& tensor = stack[first + i].toTensor();
     if (!tensor.defined() || !tensor.requires_grad() || !is_worth_a_copy(tensor)) continue;
-    if (!may_vanish(tensor)) continue;
+    if (!may_vanish(tensor) || !can_have_like(tensor)) continue;
     draft.note_gradient_of(tensor);
     draft.copies.emplace_back(static_cast<std::int16_t>(i), of_parameter(tensor, draft.op.keys));
   }
@@ -46,7 +68,7 @@ void ArgumentCopies::add_lent_parameters(Draft& draft, const torch::jit::Stack& 
 bool ArgumentCopies::may_vanish(const at::Tensor& parameter) const {
   const auto* storage = parameter.storage().unsafeGetStorageImpl();
   const ValueId known = writer_.tape().find(storage);
-  return known < 0 ? is_lent(*storage) : writer_.tape().may_vanish(known);
+  return known < 0 ? is_lent(*storage) : writer_.tape().may_vanish(known, Geometry(parameter), false);
 }
 
 at::Tensor ArgumentCopies::of_parameter(const at::Tensor& parameter, c10::DispatchKeySet keys) {
@@ -56,15 +78,38 @@ at::Tensor ArgumentCopies::of_parameter(const at::Tensor& parameter, c10::Dispat
   return copy;
 }
 
+// Of a tensor of which there can be a like.
 at::Tensor ArgumentCopies::make(const at::Tensor& tensor, c10::DispatchKeySet keys) {
-  static const auto clone = c10::Dispatcher::singleton().findSchemaOrThrow("aten::clone", "");
-  torch::jit::Stack stack = {tensor, c10::IValue()};
   is_copying_ = true;
   const auto is_done = c10::make_scope_exit([this] { is_copying_ = false; });
-  record_(clone, keys, &stack);
-  at::Tensor copy = stack.front().toTensor();
+  const std::int64_t shift = elements_beyond_alignment(tensor);
+  at::Tensor copy = shift == 0 ? record_clone(tensor, keys) : record_shifted(tensor, shift, keys);
   writer_.tape().make_source(writer_.read(copy));
   return copy;
+}
+
+at::Tensor ArgumentCopies::record_clone(const at::Tensor& tensor, c10::DispatchKeySet keys) {
+  static const auto clone = c10::Dispatcher::singleton().findSchemaOrThrow("aten::clone", "");
+  torch::jit::Stack stack = {tensor, c10::IValue()};
+  record_(clone, keys, &stack);
+  return stack.front().toTensor();
+}
+
+// Kernels may choose by where memory begins in which order they add, so the copy has as many
+// elements before it as the tensor lies beyond what is aligned.
+at::Tensor ArgumentCopies::record_shifted(const at::Tensor& tensor, std::int64_t shift,
+                                          c10::DispatchKeySet keys) {
+  static const auto pad =
+      c10::Dispatcher::singleton().findSchemaOrThrow("aten::constant_pad_nd", "");
+  const auto strided = [](const at::Tensor& memory, at::IntArrayRef sizes, at::IntArrayRef strides,
+                          std::int64_t offset) {
+    const BelowRecording below;
+    return memory.as_strided(sizes, strides, offset);
+  };
+  const at::Tensor in_a_row = strided(tensor, {tensor.numel()}, {1}, tensor.storage_offset());
+  torch::jit::Stack stack = {in_a_row, std::vector<std::int64_t>{shift, 0}, c10::Scalar(0)};
+  record_(pad, keys, &stack);
+  return strided(stack.front().toTensor(), tensor.sizes(), tensor.strides(), shift);
 }
 
 }  // namespace gradrecomp::tape

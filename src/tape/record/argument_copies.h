@@ -33,6 +33,9 @@ class ArgumentCopies {
   [[nodiscard]] bool may_vanish(const at::Tensor& parameter) const;
   at::Tensor of_parameter(const at::Tensor& parameter, c10::DispatchKeySet keys);
   at::Tensor make(const at::Tensor& tensor, c10::DispatchKeySet keys);
+  at::Tensor record_clone(const at::Tensor& tensor, c10::DispatchKeySet keys);
+  at::Tensor record_shifted(const at::Tensor& tensor, std::int64_t shift,
+                            c10::DispatchKeySet keys);
 
   TapeWriter& writer_;
   Record record_;

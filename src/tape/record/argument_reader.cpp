@@ -113,6 +113,7 @@ void ArgumentReader::read_tensor(Draft& draft, const at::Tensor& tensor, std::in
   read.scratch = scratch;
   read.requires_grad = tensor.requires_grad();
   read.geometry = writer_.tape().geometry_of(tensor);
+  if (!constant) writer_.note_shown(read, tensor, draft.op.reads);
   const bool external = tape_.values()[read.value].external;
   read.has_gradient = external && has_gradient(tensor);
   // A replay inside the region may have made it in memory different from that of the op itself.
@@ -123,8 +124,8 @@ void ArgumentReader::read_tensor(Draft& draft, const at::Tensor& tensor, std::in
   draft.note_gradient_of(tensor);
   // What was given away by hand is gone already: such an op reads the shape alone.
   const bool is_gone = bytes_in(tensor.storage()) < tape_.values()[read.value].bytes;
-  draft.reads_passing_memory |=
-      is_gone || tape_.may_vanish(read.value) || writer_.is_kept_by_its_maker(read.value);
+  draft.reads_passing_memory |= is_gone || tape_.may_vanish(draft.op, read) ||
+                                writer_.is_kept_by_its_maker(read.value);
 }
 
 // Whether what `tensor` held before a hidden update may matter to a replay.

@@ -53,7 +53,7 @@ Handle::~Handle() {
   if (!tape_) return;
   const HookTimer timer(*tape_);
   try {
-    Replayer(*tape_).release_handle(value_);
+    Replayer(*tape_).release_handle(value_, geometry_);
   } catch (const std::bad_alloc&) {
     return;  // what it held stays until the tape goes
   }

@@ -42,6 +42,16 @@ std::optional<c10::Device> device_of(const Op& op, const Tape& tape) {
   return device;
 }
 
+// The program copies what it is about to write: a module that updates a buffer in each forward pass
+// multiplies by a clone of it. A replay would copy what the buffer contains by then.
+bool copies_buffer(const Op& copy, const Tape& tape) {
+  constexpr std::int64_t kMostBytes = std::int64_t{64} << 10;
+  return std::ranges::any_of(copy.reads, [&](const Read& read) {
+    const Value& value = tape.values()[read.value];
+    return value.external && !read.written && !read.requires_grad && value.bytes <= kMostBytes;
+  });
+}
+
 c10::DispatchKeySet keys_below(const at::Tensor& tensor) {
   return tensor.key_set() & c10::DispatchKeySet(c10::DispatchKeySet::FULL_AFTER, kInterceptedKey);
 }
@@ -114,11 +124,13 @@ void Recorder::record_or_pass_on(const OpTraits& traits, c10::DispatchKeySet key
 void Recorder::record_suspect(const OpTraits& traits, c10::DispatchKeySet keys,
                               torch::jit::Stack* stack) {
   std::vector<at::Tensor> tensors;
+  const auto note = [&](const at::Tensor& part) {
+    tensors.push_back(part);
+    unseen_writes_.note_content(part);
+  };
   for (const c10::IValue& argument : torch::jit::last(*stack, traits.num_arguments())) {
-    for_each_tensor(argument, [&](const at::Tensor& tensor, std::int32_t) {
-      tensors.push_back(tensor);
-      unseen_writes_.note_content(tensor);
-    });
+    for_each_tensor(argument,
+                    [&](const at::Tensor& tensor, std::int32_t) { for_each_part(tensor, note); });
   }
   const auto look_after = [&] {
     for (const at::Tensor& tensor : tensors) unseen_writes_.look_after(tensor);
@@ -143,19 +155,24 @@ void Recorder::pass_on(const OpTraits& traits, c10::DispatchKeySet keys, torch::
   ++tape_->counts().unrecorded_calls;
   mix_gradients(torch::jit::last(*stack, traits.num_arguments()));
   for (std::size_t i = 0; i < traits.num_arguments(); ++i) {
+    const bool writes = traits.writes[i] != 0;
     for_each_tensor((*stack)[first + i], [&](const at::Tensor& tensor, std::int32_t) {
-      if (!is_plain(tensor)) return;
-      const ValueId known = tape_->find(tensor);
-      if (known < 0) return;
-      if (traits.writes[i] != 0) {
-        unseen_writes_.note(tensor, UnseenWrites::Content::not_yet_written);
-      } else {
-        tape_->make_source(known);
-      }
+      for_each_part(tensor, [&](const at::Tensor& part) {
+        if (writes) return note_written_part(tensor, part);
+        if (const ValueId known = tape_->find(part); known >= 0) tape_->make_source(known);
+      });
     });
   }
   traits.handle.redispatchBoxed(keys, stack);
   take_in_results(traits, keys, *stack);
+}
+
+void Recorder::note_written_part(const at::Tensor& tensor, const at::Tensor& part) {
+  if (part.is_same(tensor)) {
+    unseen_writes_.note(tensor, UnseenWrites::Content::not_yet_written);
+  } else {
+    unseen_writes_.note_part(part);
+  }
 }
 
 /// Puts on the tape what a call that was passed on made in plain memory. Nothing can make it again.
@@ -195,6 +212,7 @@ void Recorder::record_call(const OpTraits& traits, c10::DispatchKeySet keys,
   draft.op.stage = stage_;
   argument_copies_.add_to(draft, *stack);
   reader_.read(draft, *stack);
+  if (traits.copies && copies_buffer(draft.op, *tape_)) draft.op.replayable = false;
   look_at_device(draft);
   foresee(draft);
   guard_externals(draft);
@@ -225,6 +243,9 @@ void Recorder::end(Draft& draft, const torch::jit::Stack* stack) {
   if (takes_apart_ && stack != nullptr) {
     part = take_part_of(draft, torch::jit::last(*stack, draft.traits.num_returns));
     if (part) plan_.note_part(part->made.defined());
+  }
+  if (draft.reads_passing_memory) {
+    for (const Read& read : draft.op.reads) writer_.let_go_if_passing(read.value);
   }
   if (makes_values) finish(std::move(draft.op));
   if (part) finish(std::move(part->op));
@@ -359,6 +380,7 @@ void Recorder::finish(Op&& recorded) {
   for (const Result& result : tape_->ops()[op].results) {
     if (!replayable) tape_->make_source(result.value);
     judge(result.value);
+    writer_.let_go_if_passing(result.value);
   }
   writer_.leave_after(op);
 }

@@ -76,6 +76,7 @@ class Recorder {
  private:
   static bool is_recordable(const torch::jit::Stack& stack, std::size_t num_arguments);
   void pass_on(const OpTraits& traits, c10::DispatchKeySet keys, torch::jit::Stack* stack);
+  void note_written_part(const at::Tensor& tensor, const at::Tensor& part);
   void take_in_results(const OpTraits& traits, c10::DispatchKeySet keys,
                        const torch::jit::Stack& stack);
   void record_call(const OpTraits& traits, c10::DispatchKeySet keys, torch::jit::Stack* stack);

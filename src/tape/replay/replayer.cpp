@@ -11,6 +11,7 @@
 #include "tape/contents.h"
 #include "tape/observer.h"
 #include "tape/own_work.h"
+#include "tape/prints/byte_runs.h"
 #include "tape/replay/stream_handover.h"
 #include "tape/replay/sweep.h"
 #include "tape/replay/sweep_inputs.h"
@@ -24,9 +25,52 @@ bool is_here(const Value& value) {
   return value.hold != Hold::none && value.hold != Hold::away && value.hold != Hold::fetched;
 }
 
+/// Calls `visit(op, read)` for each way in which replays still read `id`, until it returns false;
+/// tells whether it never did.
+template <typename Visit>
+bool all_wanted_reads(const Tape& tape, ValueId id, Visit visit) {
+  return std::ranges::all_of(tape.ops(), [&](const Op& op) {
+    return op.num_wanted_results == 0 || std::ranges::all_of(op.reads, [&](const Read& read) {
+             return read.value != id || read.scratch || visit(op, read);
+           });
+  });
+}
+
+c10::Storage copy_of_what_is_read(const Tape& tape, ValueId id) {
+  constexpr std::int64_t kPage = 4096;
+  const c10::Storage& storage = tape.values()[id].storage;
+  const auto is_apart = [](const Op& op, const Read& read) { return !reads_whole(op, read); };
+  const bool are_apart = storage.device().is_cpu() && all_wanted_reads(tape, id, is_apart);
+  if (!are_apart) return clone(storage);
+  c10::Storage copy = memory_like(storage);
+  const auto* const from = static_cast<const char*>(storage.data());
+  auto* const to = static_cast<char*>(copy.mutable_data());
+  all_wanted_reads(tape, id, [&](const Op& /*op*/, const Read& read) {
+    return ByteRuns(*read.geometry, kPage).all_of([&](Extent run) {
+      std::copy(from + run.begin, from + run.end, to + run.begin);
+      return true;
+    });
+  });
+  return copy;
+}
+
+/// Whether all that replays still read of it is what they read in forward, as far as is known.
+bool fits_where_read(Tape& tape, ValueId id) {
+  const Value& value = tape.values()[id];
+  return !value.has_print || all_wanted_reads(tape, id, [&](const Op&, const Read& read) {
+    return tape.contents().fits(id, value.storage, *read.geometry);
+  });
+}
+
+void forget_shown(Value& value, const Geometry* shown) {
+  auto& all = value.with_rare().shown_by_handles;
+  const auto one = std::ranges::find(all, shown);
+  if (one != all.end()) all.erase(one);
+}
+
 }  // namespace
 
-void Replayer::release_handle(ValueId handle) {
+void Replayer::release_handle(ValueId handle, const Geometry* shown) {
   const auto locked = tape_.lock();
   let_go_of_unused();
   note_early_backward();
@@ -35,34 +79,45 @@ void Replayer::release_handle(ValueId handle) {
   touch(&tape_);
   Value& value = tape_.values()[id];
   --value.num_handles;
+  if (value.lent) forget_shown(value, shown);
   if (value.num_handles == 0 && value.rare) value.rare->shared = c10::Storage();
   if (value.num_handles == 0 && value.hold == Hold::cached) tape_.let_go(id);
-  if (!tape_.is_sealed() && tape_.may_vanish(id)) tape_.lose(id);
   if (tape_.is_sealed()) tape_.stop_wanting(id);
-  if (tape_.is_sealed() && tape_.may_vanish(id)) part_with_lent(id);
+  if (value.lent && !value.snapshot) part_with_what_may_vanish(id);
 }
 
-// No node of the graph reads it from here on, so its owner may free it. What replays still read of
-// it is copied while backward runs, up to which plain training had to have it; later it may be
-// gone.
+// No node of the graph reads that from here on, so its owner may free it.
+void Replayer::part_with_what_may_vanish(ValueId id) {
+  if (!tape_.is_sealed()) return tape_.lose_what_may_vanish(id);
+  const bool is_there = all_wanted_reads(
+      tape_, id, [&](const Op& op, const Read& read) { return !tape_.may_vanish(op, read); });
+  if (!is_there) part_with_lent(id);
+}
+
+// What replays still read of it is copied while backward runs, up to which plain training had to
+// have it; later it may be gone. Around that there may be nothing, or a whole data set. Handles go
+// on with the memory as it is.
 void Replayer::part_with_lent(ValueId id) {
   Value& value = tape_.values()[id];
   if (value.num_wanted == 0 || !value.storage) return;
-  if (torch::autograd::get_current_graph_task_id() < 0) return tape_.lose(id);
-  if (value.has_print && !tape_.contents().fits(id, value.storage)) return tape_.lose(id);
+  const bool in_backward = torch::autograd::get_current_graph_task_id() >= 0;
+  const bool can_be_copied =
+      in_backward && bytes_in(value.storage) == value.bytes && can_have_like(value.storage);
+  if (!can_be_copied || !fits_where_read(tape_, id)) return tape_.lose_what_may_vanish(id);
   const OwnWork own_work;
   try {
+    if (value.num_handles > 0) value.with_rare().shared = value.storage;
     const StreamScope stream(stream_of_maker(tape_, id));
-    value.storage = clone(value.storage);
+    value.storage = copy_of_what_is_read(tape_, id);
   } catch (const std::exception&) {
-    return tape_.lose(id);  // no memory: destructors call this, which must not throw
+    return tape_.lose_what_may_vanish(id);  // no memory: destructors call this, so none may throw
   }
   value.snapshot = true;
   tape_.counts().unplanned_bytes += value.bytes;
 }
 
 // The node that asks for it may give it back to its owner as it ends, before it lets go of its
-// handle. Handles go on with the memory as it is.
+// handle.
 void Replayer::copy_before_it_goes(ValueId id) {
   Value& value = tape_.values()[id];
   const bool replays_read_it = value.num_wanted > value.num_handles;
@@ -70,7 +125,6 @@ void Replayer::copy_before_it_goes(ValueId id) {
   if (!value.lent || value.snapshot || !replays_read_it || !in_backward || !tape_.is_sealed()) {
     return;
   }
-  value.with_rare().shared = value.storage;
   part_with_lent(id);
 }
 

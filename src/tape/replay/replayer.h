@@ -21,7 +21,8 @@ class Replayer {
   /// Holds what backward was given as long as something else does, as autograd holds what it saved.
   /// Else a leaf would take it for its gradient and add to it in place.
   void hold_while_used(const at::Tensor& unpacked);
-  void release_handle(ValueId value);
+  /// `shown`: as the handle was made.
+  void release_handle(ValueId value, const Geometry* shown);
   /// Notes that a backward pass of that number asks for a value; -1: none does.
   void asked_by(int graph_task);
   /// Waits for devices to say what replays have read there.
@@ -37,6 +38,7 @@ class Replayer {
   void let_go_of_unused();
   void copy_before_it_goes(ValueId id);
   void part_with_lent(ValueId id);
+  void part_with_what_may_vanish(ValueId id);
   void bring_back_at(ValueId demanded);
   c10::Storage find_or_replay(ValueId id);
   c10::Storage replay(ValueId id);

@@ -141,9 +141,9 @@ void Sweep::refuse(ValueId id) const {
       value.producer < 0 ? "" : ", made by " + tape_.ops()[value.producer].name();
   TORCH_CHECK(
       false, "GradRecomp: a replay needs ", value.bytes, " bytes", maker,
-      ", but they, or what they are made from, were overwritten without the dispatcher's "
-      "knowledge, or their memory may have been freed. Call gradrecomp::note_write() before such a "
-      "write, or pass a clone into the region.");
+      ", but they, or what they are made from, were overwritten by another thread or without the "
+      "dispatcher's knowledge, or their memory may have been freed. Call gradrecomp::note_write() "
+      "before such a write, or pass a clone into the region.");
 }
 
 /// Replays an op and those after it that join. Returns their number.

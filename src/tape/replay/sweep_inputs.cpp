@@ -77,7 +77,7 @@ c10::Storage SweepInputs::from_tape(const Op& op, const Read& read) {
   const auto bytes = tape_.values()[read.value].bytes;
   TORCH_CHECK(!read.blind, "GradRecomp: a replay of ", op.name(), " reads ", bytes,
               " bytes whose content is unknown. GradRecomp bug, please report.");
-  if (!read.scratch) check_unmodified(read.value, op);
+  if (!read.scratch) check_unmodified(read, op);
   auto storage = tape_.live_storage(read.value);
   TORCH_CHECK(storage && bytes_in(storage) == bytes, "GradRecomp: an input of ", op.name(), " had ",
               bytes, " bytes in the forward pass and has ", storage ? bytes_in(storage) : 0,
@@ -100,9 +100,10 @@ c10::Storage SweepInputs::own_memory(const Op& op, const Read& read) {
   return clone(original);
 }
 
-void SweepInputs::check_unmodified(ValueId id, const Op& reader) const {
-  const Value& value = tape_.values()[id];
-  if (is_copy(value.hold) || value.snapshot || !tape_.is_modified(id)) return;
+void SweepInputs::check_unmodified(const Read& read, const Op& reader) const {
+  const Value& value = tape_.values()[read.value];
+  if (is_copy(value.hold) || value.snapshot) return;
+  if (!tape_.is_modified(read.value, extent_read(reader, read))) return;
   TORCH_CHECK(
       false,
       "one of the variables needed for gradient computation has been modified by an inplace "

@@ -34,7 +34,7 @@ class SweepInputs {
  private:
   [[nodiscard]] c10::Storage from_tape(const Op& op, const Read& read);
   [[nodiscard]] c10::Storage own_memory(const Op& op, const Read& read);
-  void check_unmodified(ValueId id, const Op& reader) const;
+  void check_unmodified(const Read& read, const Op& reader) const;
   void check_content(const Read& read, const Op& reader);
   void look_on_device(const Read& read, const Op& reader, const c10::Storage& storage);
 

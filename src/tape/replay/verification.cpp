@@ -100,7 +100,7 @@ bool Verification::can_run(const Op& op) const {
            if (read.blind) return false;
            if (value.temporary) return true;
            const auto storage = tape_.live_storage(read.value);
-           return storage && bytes_in(storage) == value.bytes && !tape_.may_vanish(read.value);
+           return storage && bytes_in(storage) == value.bytes && !tape_.may_vanish(op, read);
          });
 }
 

@@ -26,9 +26,9 @@ bool is_same(const c10::VariableVersion& one, const c10::VariableVersion& other)
 }
 
 bool is_followed(const Value& value, const c10::VariableVersion& counter) {
-  const auto is_this = [&](const c10::VariableVersion& known) { return is_same(known, counter); };
-  return is_this(value.version_counter) ||
-         (value.rare && std::ranges::any_of(value.rare->alias_counters, is_this));
+  const auto is_this = [&](const Alias& alias) { return is_same(alias.counter, counter); };
+  return is_same(value.version_counter, counter) ||
+         (value.rare && std::ranges::any_of(value.rare->aliases, is_this));
 }
 
 }  // namespace
@@ -79,13 +79,39 @@ void TapeWriter::follow_counter(ValueId id, const at::Tensor& alias) {
   const auto& counter = alias.unsafeGetTensorImpl()->version_counter();
   if (is_followed(value, counter)) return;
   RareParts& rare = value.with_rare();
-  std::erase_if(rare.alias_counters, [&](const c10::VariableVersion& known) {
-    if (!known.unique()) return false;
-    rare.retired_version += known.current_version();
+  std::erase_if(rare.aliases, [&](const Alias& known) {
+    if (!known.counter.unique()) return false;
+    rare.retired_version += known.counter.current_version();
     return true;
   });
-  rare.alias_counters.push_back(counter);
+  rare.aliases.emplace_back(counter);
   value.seen_version += counter.current_version();
+}
+
+void TapeWriter::note_shown(const Read& read, const at::Tensor& tensor,
+                            const std::vector<Read>& of_this_op) {
+  Value& value = values()[read.value];
+  if (!value.external || !value.rare || value.rare->aliases.empty()) return;
+  RareParts& rare = *value.rare;
+  if (!rare.own) rare.own.emplace(Followed{.shown = shown_so_far(read, of_this_op)});
+  const auto& counter = tensor.unsafeGetTensorImpl()->version_counter();
+  const auto alias = std::ranges::find_if(
+      rare.aliases, [&](const Alias& known) { return is_same(known.counter, counter); });
+  Followed& by = alias == rare.aliases.end() ? *rare.own : *alias;
+  by.shown = hull(by.shown, read.geometry->extent());
+}
+
+/// Of a value, to all ops before one that has begun, and to that before `read`.
+Extent TapeWriter::shown_so_far(const Read& read, const std::vector<Read>& of_this_op) const {
+  Extent shown;
+  const auto add_all = [&](const std::vector<Read>& reads) {
+    for (const Read& other : reads) {
+      if (other.value == read.value && &other != &read) shown = hull(shown, other.geometry->extent());
+    }
+  };
+  for (const Op& op : tape_.ops()) add_all(op.reads);
+  add_all(of_this_op);
+  return shown;
 }
 
 ValueId TapeWriter::add(const c10::Storage& storage, OpId producer) {
@@ -113,6 +139,21 @@ ValueId TapeWriter::add_constant(const at::Tensor& number) {
   return id;
 }
 
+// Plain training reads it in backward, so it is there until then.
+void TapeWriter::hold_while_shown(ValueId id, const at::Tensor& shown) {
+  Value& value = values()[id];
+  value.with_rare().shown_by_handles.push_back(tape_.geometry_of(shown));
+  if (!value.external || value.hold != Hold::none) return;
+  tape_.hold(id, Hold::source, shown.storage());
+  value.lost = false;
+}
+
+void TapeWriter::let_go_if_passing(ValueId id) {
+  const Value& value = values()[id];
+  const bool is_passing = value.lent && value.external && !value.snapshot;
+  if (is_passing && value.num_handles == 0 && value.hold == Hold::source) tape_.let_go(id);
+}
+
 void TapeWriter::count_read(const Read& read) {
   Value& value = values()[read.value];
   // A read of an empty-like op's result before any recorded write reads what a raw kernel put
@@ -126,7 +167,8 @@ void TapeWriter::count_read(const Read& read) {
 
 void TapeWriter::print_source(ValueId id, const Geometry& shown, bool reads_beyond) {
   const Value& value = values()[id];
-  if (tape_.guard() == Guard::off || value.hold != Hold::source || tape_.may_vanish(id)) return;
+  if (tape_.guard() == Guard::off || value.hold != Hold::source) return;
+  if (tape_.may_vanish(id, shown, reads_beyond)) return;
   if (tape_.abandoned(id)) return;  // a number of our own
   if (value.producer < 0) return tape_.print_shown(id, shown, reads_beyond);
   // Autograd may be told of a recorded write later: only a whole print tells that write from
@@ -175,7 +217,8 @@ ValueId TapeWriter::add_version(ValueId old, c10::Storage storage, OpId producer
   value.version_counter = before.version_counter;
   if (before.rare) {
     RareParts& rare = value.with_rare();
-    rare.alias_counters = std::move(before.rare->alias_counters);
+    rare.aliases = std::move(before.rare->aliases);
+    rare.own = before.rare->own;
     rare.retired_version = before.rare->retired_version;
   }
   if (value.version_counter.enabled()) value.seen_version = value.version();
@@ -186,6 +229,9 @@ ValueId TapeWriter::add_version(ValueId old, c10::Storage storage, OpId producer
   // A handle means the memory, whatever is in it when backward looks; autograd's version check
   // is made by the handle itself.
   value.num_handles = std::exchange(before.num_handles, 0);
+  if (before.rare && !before.rare->shown_by_handles.empty()) {
+    value.with_rare().shown_by_handles = std::exchange(before.rare->shown_by_handles, {});
+  }
   before.overwritten_by = id;
   const bool was_in_window = before.hold == Hold::window;
   if (!before.snapshot) {
@@ -212,6 +258,7 @@ void TapeWriter::snapshot_before_write(ValueId id) {
 
 void TapeWriter::copy_before_write(ValueId id) {
   Value& value = values()[id];
+  if (!can_have_like(value.storage)) return tape_.lose(id);
   const OwnWork own_work;
   const StreamScope stream(stream_of_maker(tape_, id));
   value.storage = clone(value.storage);
@@ -292,6 +339,7 @@ ValueId TapeWriter::add_handle(const at::Tensor& tensor) {
   Value& value = values()[id];
   if (value.uninitialized) tape_.make_source(id);
   ++value.num_handles;
+  if (value.lent) hold_while_shown(id, tensor);
   if (Observer* observer = tape_.observer()) observer->saved(tape_, id, tensor.scalar_type());
   return id;
 }

@@ -42,6 +42,9 @@ class TapeWriter {
 
   /// Notes that `alias` shows `value` too, with a version counter of its own.
   void follow_counter(ValueId value, const at::Tensor& alias);
+  /// Notes what `tensor` shows of an external value, to an op that has `of_this_op` so far, where
+  /// that tells what a write by another tensor has changed.
+  void note_shown(const Read& read, const at::Tensor& tensor, const std::vector<Read>& of_this_op);
   /// Notes what a tensor shows of a source, and all of it if that `reads_beyond` what it shows,
   /// unless it is known or does not matter.
   void print_source(ValueId value, const Geometry& shown, bool reads_beyond);
@@ -69,6 +72,9 @@ class TapeWriter {
   void keep_as_planned(ValueId value);
   /// Lets go of the device's memory of what leaves after ops up to `op`.
   void leave_after(OpId op);
+  /// Lets go of lent memory that no handle shows: nothing will be made again from it, and its owner
+  /// may be waiting for it.
+  void let_go_if_passing(ValueId value);
   /// Holds it until the window ends that it is in.
   void hold_in_window(ValueId value);
   /// Holds it as long as anything wants it.
@@ -78,6 +84,8 @@ class TapeWriter {
   [[nodiscard]] std::deque<Value>& values() const { return tape_.values(); }
   ValueId add(const c10::Storage& storage, OpId producer);
   void take_counter(ValueId id, const at::Tensor& tensor);
+  [[nodiscard]] Extent shown_so_far(const Read& read, const std::vector<Read>& of_this_op) const;
+  void hold_while_shown(ValueId id, const at::Tensor& shown);
   template <class Make>
   void add_copy(ValueId id, const Make& make);
   void round(ValueId id);

@@ -62,7 +62,6 @@ void UnseenWrites::trust_as_it_is(const at::Tensor& tensor, ValueId value) {
 }
 
 void UnseenWrites::note_content(const at::Tensor& tensor) {
-  if (!is_plain(tensor)) return;
   look_at(tensor, true, false);
   const ValueId value = writer_.read(tensor);
   if (tape_.guard() == Guard::off || tape_.is_as_printed(value)) return;
@@ -102,19 +101,27 @@ void UnseenWrites::lose_content(ValueId id) {
 }
 
 void UnseenWrites::look_after(const at::Tensor& tensor) {
-  if (!is_plain(tensor)) return;
   const ValueId value = tape_.find(tensor);
   if (value >= 0 && !tape_.is_as_printed(value)) trust_as_it_is(tensor, value);
 }
 
 void UnseenWrites::note(const at::Tensor& tensor, Content content) {
-  if (!is_plain(tensor)) return;
+  if (!is_plain(tensor) || !record_write(tensor, content)) return;
+  writer_.expect_bump(writer_.read(tensor));
+}
+
+void UnseenWrites::note_part(const at::Tensor& part) {
+  record_write(part, Content::not_yet_written);
+}
+
+/// False for memory that the tape does not know.
+bool UnseenWrites::record_write(const at::Tensor& tensor, Content content) {
   const ValueId known = tape_.find(tensor);
-  if (known < 0) return;
+  if (known < 0) return false;
   const bool is_sure = content == Content::not_yet_written || tape_.is_as_printed(known);
   if (!is_sure || has_changed(known)) lose_content(known);
   record_(tensor);
-  writer_.expect_bump(writer_.read(tensor));
+  return true;
 }
 
 std::vector<ValueId> UnseenWrites::values_to_grow(const OpTraits& traits,

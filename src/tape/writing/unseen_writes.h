@@ -26,8 +26,8 @@ class UnseenWrites {
   void look_before(const OpTraits& traits, const torch::jit::Stack& stack);
   /// `whole`: looks at more than the tensor shows. `bumped`: the call has raised its version.
   void look_at(const at::Tensor& tensor, bool whole, bool bumped);
-  /// Has look_after() see whether a call has written to `tensor`, though its schema does not say
-  /// so.
+  /// Has look_after() see whether a call has written to `tensor`, which is plain, though its schema
+  /// does not say so.
   void note_content(const at::Tensor& tensor);
   void look_after(const at::Tensor& tensor);
   /// Notes what `value` contains, whatever the guard is, so that a write by hand is found when it
@@ -37,13 +37,16 @@ class UnseenWrites {
   void look_at_watched();
   /// What a tensor contains at such a time: some say too late that they write.
   enum class Content : std::uint8_t { not_yet_written, unsure };
-  /// Notes that `tensor` is about to be written.
+  /// Notes that `tensor` is about to be written, which will raise its version.
   void note(const at::Tensor& tensor, Content content);
+  /// Notes that a call is about to write to `part` of a tensor, which need not raise its version.
+  void note_part(const at::Tensor& part);
   /// Those whose version counters will have grown when a call that makes no content has returned.
   [[nodiscard]] std::vector<ValueId> values_to_grow(const OpTraits& traits,
                                                     const torch::jit::Stack& stack) const;
 
  private:
+  bool record_write(const at::Tensor& tensor, Content content);
   void record_writes_to_aliases_of(const at::Tensor& written);
   void trust_as_it_is(const at::Tensor& tensor, ValueId value);
   [[nodiscard]] bool has_changed(ValueId value) const;

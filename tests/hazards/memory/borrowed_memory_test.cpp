@@ -8,6 +8,7 @@
 #include <cstddef>
 #include <cstdint>
 #include <cstring>
+#include <functional>
 #include <utility>
 #include <vector>
 
@@ -118,6 +119,29 @@ TEST(BorrowedMemory, H1BesideWhatIsReadNeedNotBeThere) {
   }));
 }
 
+// The first backward pass lets go of all that autograd holds of it, and replays of the second read
+// other rows.
+TEST(BorrowedMemory, H1BesideWhatReplaysReadNeedNotBeThereWhenItIsCopied) {
+  const PartlyOpen memory;
+  const at::Tensor rows = memory.rows();
+  expect_same_in_every_mode([&](const RunPart& run) {
+    auto weight = (torch::randn({16, 16}) * 0.3).requires_grad_();
+    Tensors all;
+    for (int step = 0; step < 4; ++step) {
+      at::Tensor scaled;
+      const auto other = run([&] {
+        scaled = rows.narrow(0, 16 * step, 16) * weight;
+        const auto strided = rows.slice(0, step, rows.size(0), 1024).narrow(0, 0, 8).t();
+        return (strided.narrow(1, 0, 1) + strided.sum() + rows.narrow(0, 64, 16) + weight).exp();
+      });
+      scaled.sum().backward();
+      other.sin().sum().backward();
+      all.push_back(gradient_of(weight));
+    }
+    return all;
+  });
+}
+
 TEST(BorrowedMemory, H1WeightsInItAreReplayedFrom) {
   std::vector<float> numbers(64 * 64, 0.125F);
   auto weight = torch::from_blob(numbers.data(), {64, 64}).requires_grad_();
@@ -203,6 +227,205 @@ TEST(BorrowedMemory, H1GivenBackByTheNodeThatReadsItLastIsReplayedFrom) {
     }
     return all;
   });
+}
+
+/// Two pages, of which each can be taken away.
+class TwoPages {
+ public:
+  static constexpr std::int64_t kNumbers = 1024;
+  static constexpr std::size_t kBytes = kNumbers * sizeof(float);
+
+  TwoPages()
+      : begin_(mmap(nullptr, 2 * kBytes, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1,
+                    0)) {
+    both().uniform_(0.5, 1.5);
+  }
+  ~TwoPages() { munmap(begin_, 2 * kBytes); }
+  TwoPages(const TwoPages&) = delete;
+  TwoPages& operator=(const TwoPages&) = delete;
+
+  [[nodiscard]] at::Tensor both() const { return torch::from_blob(begin_, {2, kNumbers}); }
+  void take_away(int page) {
+    EXPECT_EQ(mprotect(static_cast<char*>(begin_) + page * kBytes, kBytes, PROT_NONE), 0);
+  }
+
+ private:
+  void* begin_;
+};
+
+/// Backward reads the first page alone, from which it follows nothing about the other.
+TEST(BorrowedMemory, H1OfWhichAutogradSavedAnotherPartMayBeGone) {
+  expect_same_in_every_mode([](const RunPart& run) {
+    auto weight = torch::randn({TwoPages::kNumbers}).requires_grad_();
+    Tensors all;
+    for (int step = 0; step < 4; ++step) {
+      TwoPages pages;
+      const auto y = run([&] {
+        const auto blob = pages.both();
+        const auto saved = (blob[0] * weight).sin();
+        const auto other = (blob[1] + weight).exp();
+        return torch::tanh(saved * other);
+      });
+      pages.take_away(1);
+      y.sum().backward();
+      all.push_back(gradient_of(weight));
+    }
+    return all;
+  });
+}
+
+TEST(BorrowedMemory, H1IsCopiedPartByPartAsHandlesLetGoOfIt) {
+  expect_same_in_every_mode([](const RunPart& run) {
+    auto weight = torch::randn({TwoPages::kNumbers}).requires_grad_();
+    Tensors all;
+    for (int step = 0; step < 4; ++step) {
+      TwoPages pages;
+      at::Tensor first;
+      const auto second = run([&] {
+        const auto blob = pages.both();
+        first = (blob[0] * weight).sin();
+        const auto from_first = (blob[0] + weight).exp();
+        return torch::tanh(from_first * (blob[1] * weight));
+      });
+      first.sum().backward();
+      pages.take_away(0);
+      second.sum().backward();
+      all.push_back(gradient_of(weight));
+    }
+    return all;
+  });
+}
+
+/// Buffers that come back as soon as no tensor shows them.
+class SlotPool {
+ public:
+  SlotPool() : free_({torch::rand({4, 8}), torch::rand({4, 8})}) {}
+  at::Tensor next() {
+    TORCH_CHECK(!free_.empty(), "a loader would wait here for good");
+    const at::Tensor slot = free_.back();
+    free_.pop_back();
+    return torch::from_blob(
+        slot.data_ptr(), slot.sizes(), [this, slot](void*) { free_.push_back(slot); },
+        torch::kFloat);
+  }
+
+ private:
+  std::vector<at::Tensor> free_;
+};
+
+TEST(BorrowedMemory, H1GoesBackAsSoonAsTheProgramLetsGoOfIt) {
+  expect_same_in_every_mode([](const RunPart& run) {
+    auto weight = torch::randn({8, 8}).requires_grad_();
+    SlotPool pool;
+    Tensors all;
+    for (int step = 0; step < 4; ++step) {
+      const auto y = run([&] {
+        at::Tensor sum = torch::zeros({4, 8});
+        for (int batch = 0; batch < 5; ++batch) {
+          const auto x = pool.next() * 2;
+          sum = sum + torch::gelu(x.mm(weight)).sin();
+          pool.next().mul_(1.5);
+        }
+        return sum;
+      });
+      y.sum().backward();
+      all.push_back(gradient_of(weight));
+    }
+    return all;
+  });
+}
+
+/// Lent floats that begin a few elements beyond an aligned address, as weights in a mapped file do.
+class Misaligned {
+ public:
+  explicit Misaligned(std::int64_t shift) : shift_(shift) {}
+
+  at::Tensor filled_like(const at::Tensor& numbers) {
+    memory_ = torch::empty({numbers.numel() + shift_});
+    float* const begin = memory_.data_ptr<float>() + shift_;
+    std::memcpy(begin, numbers.const_data_ptr(), numbers.nbytes());
+    return torch::from_blob(begin, numbers.sizes());
+  }
+
+ private:
+  std::int64_t shift_;
+  at::Tensor memory_;
+};
+
+/// For each place of memory within what is aligned; sums are of another order at some.
+void expect_same_wherever_it_begins(
+    const std::function<HostileProgram(std::int64_t shift)>& program) {
+  for (const std::int64_t shift : {1, 2, 3, 5}) {
+    SCOPED_TRACE(shift);
+    expect_same_in_every_mode(program(shift));
+  }
+}
+
+TEST(BorrowedMemory, H1CopiedForReplaysLiesLikeTheOriginal) {
+  expect_same_wherever_it_begins([](std::int64_t shift) -> HostileProgram {
+    return [=](const RunPart& run) {
+      auto weight = torch::randn({130}).requires_grad_();
+      Tensors all;
+      for (int step = 0; step < 4; ++step) {
+        Misaligned memory(shift);
+        const auto matrix = memory.filled_like(torch::randn({130, 130}));
+        const auto u = torch::randn({130});
+        at::Tensor scaled;
+        const auto other = run([&] {
+          scaled = matrix * weight;
+          return (weight * matrix.mv(u)).tanh();
+        });
+        scaled.sum().backward();
+        other.sin().sum().backward();
+        all.push_back(gradient_of(weight));
+      }
+      return all;
+    };
+  });
+}
+
+TEST(BorrowedMemory, H1OverwrittenInTheRegionIsCopiedToMemoryThatLiesLikeIt) {
+  expect_same_wherever_it_begins([](std::int64_t shift) -> HostileProgram {
+    return [=](const RunPart& run) {
+      auto weight = torch::randn({130}).requires_grad_();
+      Tensors all;
+      for (int step = 0; step < 4; ++step) {
+        Misaligned memory(shift);
+        auto matrix = memory.filled_like(torch::randn({130, 130}));
+        const auto u = torch::randn({130});
+        const auto y = run([&] {
+          const auto product = (weight * matrix.mv(u)).tanh();
+          const torch::NoGradGuard no_grad;
+          matrix.mul_(1.01);
+          return product;
+        });
+        y.sin().sum().backward();
+        all.push_back(gradient_of(weight));
+      }
+      return all;
+    };
+  });
+}
+
+// No node saves the weight, so its copy is read.
+TEST(BorrowedMemory, H1SmallWeightsAreCopiedToMemoryThatLiesLikeTheirs) {
+  for (const bool is_part : {false, true}) {
+    expect_same_wherever_it_begins([=](std::int64_t shift) -> HostileProgram {
+      return [=](const RunPart& run) {
+        Misaligned memory(is_part ? 0 : shift);
+        const auto all_numbers = memory.filled_like(torch::randn({900 + shift}));
+        auto weight = all_numbers.narrow(0, is_part ? shift : 0, 900).view({30, 30}).detach();
+        weight.requires_grad_();
+        const auto u = torch::randn({1, 30});
+        Tensors all;
+        for (int step = 0; step < 4; ++step) {
+          run([&] { return torch::linear(u, weight).exp().tanh(); }).sum().backward();
+          all.push_back(gradient_of(weight));
+        }
+        return all;
+      };
+    });
+  }
 }
 
 }  // namespace

@@ -4,6 +4,7 @@
 
 #include <functional>
 #include <optional>
+#include <vector>
 
 #include "gradrecomp/region.h"
 #include "hazards/writes/dirty_add.h"
@@ -161,6 +162,59 @@ TEST(BoundaryWrite, H17ByAnOperatorOnASparseTensorIsExact) {
   for (const bool writes_before : {false, true}) {
     expect_same_in_every_mode(
         written_buffer([&](const at::Tensor& buffer) { buffer.add_(sparse); }, writes_before));
+  }
+}
+
+/// Sparse tensors whose elements are those of the vector that they are made of.
+std::vector<std::function<at::Tensor(const at::Tensor&)>> sparse_kinds() {
+  return {
+      [](const at::Tensor& values) {
+        const auto index = torch::arange(values.numel());
+        return torch::sparse_coo_tensor(index.unsqueeze(0), values, {values.numel()})
+            ._coalesced_(true);
+      },
+      [](const at::Tensor& values) {
+        const auto rows = torch::arange(values.numel() + 1);
+        const auto columns = torch::zeros({values.numel()}, torch::kLong);
+        return torch::sparse_csr_tensor(rows, columns, values, {values.numel(), 1},
+                                        values.options().layout(torch::kSparseCsr));
+      },
+  };
+}
+
+/// Later steps write something else than those before.
+HostileProgram written_below_a_sparse_tensor(
+    const std::function<at::Tensor(const at::Tensor&)>& sparse, bool is_external) {
+  return [=](const RunPart& run) {
+    auto weight = (torch::randn({64}) * 0.3).requires_grad_();
+    Tensors all;
+    for (int step = 0; step < kNumSteps; ++step) {
+      auto outside = torch::randn({64});
+      const auto y = run([&] {
+        const auto written = is_external ? outside : weight.sin();
+        const auto before = written.exp();
+        const auto both = (before * weight).tanh();
+        {
+          const torch::NoGradGuard no_grad;
+          auto elements = sparse(written.detach());
+          if (elements.is_sparse()) elements.div_(step < 2 ? 1. : 2.);
+          elements.neg_();
+        }
+        return both * before + written.cos() * weight;
+      });
+      y.pow(2).sum().backward();
+      all.push_back(gradient_of(weight));
+      all.push_back(outside);
+    }
+    return all;
+  };
+}
+
+TEST(BoundaryWrite, H17ByAnOperatorOnASparseTensorOverItIsExact) {
+  for (const auto& sparse : sparse_kinds()) {
+    for (const bool is_external : {false, true}) {
+      expect_same_in_every_mode(written_below_a_sparse_tensor(sparse, is_external));
+    }
   }
 }
 

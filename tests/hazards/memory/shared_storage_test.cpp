@@ -1,0 +1,130 @@
+// Conformance H3, H17: parts of one storage, of which the program writes those that no replay reads.
+#include <gtest/gtest.h>
+#include <torch/torch.h>
+
+#include <cstdint>
+#include <vector>
+
+#include "support/modes.h"
+
+namespace gradrecomp::test {
+namespace {
+
+constexpr int kNumSteps = 4;
+
+/// Square weights that lie in one buffer, each a leaf with a version counter of its own.
+struct FlatWeights {
+  FlatWeights(int count, std::int64_t width) : flat(torch::randn({count * width * width}) * 0.1) {
+    for (int i = 0; i < count; ++i) {
+      auto weight = torch::empty({0});
+      weight.set_data(flat.narrow(0, i * width * width, width * width).view({width, width}));
+      weights.push_back(weight.requires_grad_());
+    }
+  }
+
+  at::Tensor flat;
+  std::vector<at::Tensor> weights;
+};
+
+/// Steps that update each weight as soon as backward has its gradient.
+HostileProgram updated_in_backward(std::int64_t width,
+                                   void (*update)(at::Tensor& weight, const at::Tensor& by)) {
+  return [=](const RunPart& run) {
+    FlatWeights model(4, width);
+    for (at::Tensor weight : model.weights) {
+      // The gradient is added up later, so a copy of the weight must not be what it holds on to.
+      weight.register_hook([weight = at::Tensor(weight.detach()), update](at::Tensor gradient) {
+        const torch::NoGradGuard no_grad;
+        at::Tensor updated = weight;
+        update(updated, gradient * 0.1);
+      });
+    }
+    Tensors all;
+    for (int step = 0; step < kNumSteps; ++step) {
+      const auto x = torch::randn({4, width});
+      const auto y = run([&] {
+        auto h = x;
+        for (const at::Tensor& weight : model.weights) h = torch::tanh(h.mm(weight.sin()));
+        return h;
+      });
+      y.pow(2).sum().backward();
+      for (const at::Tensor& weight : model.weights) all.push_back(gradient_of(weight));
+      all.push_back(model.flat.clone());
+    }
+    return all;
+  };
+}
+
+// The hook's tensor counts with the weight, as detached ones do.
+TEST(SharedStorage, H17WeightsUpdatedInBackwardLeaveThoseBesideThemAsTheyWere) {
+  for (const std::int64_t width : {16, 160}) {
+    expect_same_in_every_mode(updated_in_backward(
+        width, [](at::Tensor& weight, const at::Tensor& by) { weight.sub_(by); }));
+  }
+}
+
+TEST(SharedStorage, H3WeightsUpdatedPastTheirVersionsLeaveThoseBesideThemAsTheyWere) {
+  for (const std::int64_t width : {16, 160}) {
+    expect_same_in_every_mode(updated_in_backward(
+        width, [](at::Tensor& weight, const at::Tensor& by) { weight.data().sub_(by); }));
+  }
+}
+
+/// Batches in a ring, of which a loader fills the others while a step runs.
+TEST(SharedStorage, H3SlotsOfARingMayBeFilledBesideTheOneThatIsRead) {
+  constexpr std::int64_t kNumSlots = 4;
+  for (const std::int64_t width : {16, 400}) {
+    expect_same_in_every_mode([=](const RunPart& run) {
+      auto weight = (torch::randn({width, 8}) * 0.3).requires_grad_();
+      const auto ring = torch::randn({kNumSlots, 64, width});
+      const auto fill_others = [&](std::int64_t slot) {
+        for (std::int64_t i = 0; i < kNumSlots; ++i) {
+          if (i != slot) ring[i].detach().data().mul_(0.5).add_(1);
+        }
+      };
+      Tensors all;
+      for (int step = 0; step < kNumSteps; ++step) {
+        const std::int64_t slot = step % kNumSlots;
+        const auto y = run([&] {
+          const auto h = ring[slot].sin().mm(weight);
+          fill_others(slot);
+          return torch::tanh(h + ring[slot].exp().mm(weight));
+        });
+        fill_others(slot);
+        y.sum().backward();
+        all.push_back(gradient_of(weight));
+      }
+      return all;
+    });
+  }
+}
+
+/// As spectral normalisation does, where both passes come before backward.
+TEST(SharedStorage, H17BuffersUpdatedInEachForwardPassAreUsedByTheirClones) {
+  expect_same_in_every_mode([](const RunPart& run) {
+    auto weight = (torch::randn({8, 8}) * 0.3).requires_grad_();
+    const auto u = torch::randn({8});
+    const auto pass = [&] {
+      const auto x = torch::randn({8, 8});
+      {
+        const torch::NoGradGuard no_grad;
+        const auto next = weight.mv(u);
+        u.copy_(next / next.norm());
+      }
+      const auto used = u.clone();
+      return torch::tanh(x.mm(weight / (weight.mv(used) * used.sin()).sum()));
+    };
+    Tensors all;
+    for (int step = 0; step < kNumSteps; ++step) {
+      const auto real = run(pass);
+      const auto fake = run(pass);
+      (real.sum() - fake.pow(2).sum()).backward();
+      all.push_back(gradient_of(weight));
+      all.push_back(u.clone());
+    }
+    return all;
+  });
+}
+
+}  // namespace
+}  // namespace gradrecomp::test
