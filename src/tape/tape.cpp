@@ -173,12 +173,15 @@ void Tape::lose(ValueId id) {
 }
 
 void Tape::lose_what_may_vanish(ValueId id) {
-  if (values_[id].num_handles == 0) values_[id].lost = true;
   for (Op& op : ops_) {
     const bool reads = std::ranges::any_of(
         op.reads, [&](const Read& read) { return read.value == id && may_vanish(op, read); });
     if (reads) give_up(op);
   }
+  const Value& value = values_[id];
+  if (value.num_handles > 0 || value.snapshot) return;
+  values_[id].lost = true;
+  if (value.external && value.hold == Hold::source) let_go(id);  // its owner may be waiting for it
 }
 
 /// Keeps what `op` has made, as it cannot run again.

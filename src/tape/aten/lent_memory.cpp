@@ -3,11 +3,19 @@
 #include <ATen/MapAllocator.h>
 #include <c10/core/Allocator.h>
 #include <c10/core/impl/COW.h>
+#include <sys/mman.h>
+#include <sys/uio.h>
+#include <unistd.h>
 
+#include <array>
+#include <cerrno>
+#include <cstdint>
 #include <set>
 
 namespace gradrecomp::tape {
 namespace {
+
+constexpr int kMostProbes = 512;
 
 bool frees_by(const c10::Allocator* allocator, c10::DeleterFnPtr deleter) {
   return allocator != nullptr && deleter != nullptr && allocator->raw_deleter() == deleter;
@@ -21,11 +29,11 @@ bool is_freed_by_an_allocator(const c10::StorageImpl& storage) {
          frees_by(storage.allocator(), deleter);
 }
 
-bool is_never_freed(const c10::StorageImpl& storage) {
-  return storage.data_ptr().get_deleter() == &c10::detail::deleteNothing;
-}
-
 }  // namespace
+
+bool has_deleter(const c10::StorageImpl& storage) {
+  return storage.data_ptr().get_deleter() != &c10::detail::deleteNothing;
+}
 
 bool is_lent(const c10::StorageImpl& storage) {
   if (storage.nbytes() == 0 || is_freed_by_an_allocator(storage)) return false;
@@ -34,8 +42,27 @@ bool is_lent(const c10::StorageImpl& storage) {
   if (storage.allocator() == nullptr) return true;
   // Some allocators do not free by the means that they report, or report none: those of pinned
   // memory and of devices.
-  if (storage.allocator()->raw_deleter() == nullptr) return is_never_freed(storage);
+  if (storage.allocator()->raw_deleter() == nullptr) return !has_deleter(storage);
   return storage.device().is_cpu() || !storage.resizable();
+}
+
+// The system reads one byte of each page into a file, and says so where it cannot.
+bool is_readable(const void* begin, std::int64_t num_bytes) {
+  static const int sink = memfd_create("gradrecomp", MFD_CLOEXEC);
+  if (sink < 0) return true;
+  const std::int64_t page = sysconf(_SC_PAGESIZE);
+  const auto beyond_page = static_cast<std::int64_t>(reinterpret_cast<std::uintptr_t>(begin)) % page;
+  auto* const bytes = static_cast<char*>(const_cast<void*>(begin));
+  for (std::int64_t next = 0; next < num_bytes;) {
+    std::array<iovec, kMostProbes> probes;
+    int count = 0;
+    for (; next < num_bytes && count < kMostProbes; next += page - (beyond_page + next) % page) {
+      probes[static_cast<std::size_t>(count++)] = {bytes + next, 1};
+    }
+    const ssize_t num_read = pwritev(sink, probes.data(), count, 0);
+    if (num_read >= 0 ? num_read < count : errno == EFAULT) return false;
+  }
+  return true;
 }
 
 bool is_mapped(const c10::StorageImpl& storage) {

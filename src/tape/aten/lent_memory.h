@@ -4,6 +4,8 @@
 #include <c10/core/StorageImpl.h>
 #include <c10/util/ArrayRef.h>
 
+#include <cstdint>
+
 #include "gradrecomp/version.h"
 
 namespace gradrecomp::tape {
@@ -12,6 +14,13 @@ namespace gradrecomp::tape {
 /// from_blob() and the like. What frees it or writes to it, and when, is not ours to know. Mapped
 /// files, which the storage itself unmaps, are not: they last as long as it does.
 [[nodiscard]] bool is_lent(const c10::StorageImpl& storage);
+
+/// Whether something is told when `storage` lets go of its memory, which as a rule is there till then.
+[[nodiscard]] bool has_deleter(const c10::StorageImpl& storage);
+
+/// Whether so many bytes of host memory can be read: a program may have unmapped or protected what
+/// it had lent. True where the system cannot say.
+[[nodiscard]] bool is_readable(const void* begin, std::int64_t num_bytes);
 
 /// Whether it is a file's content, or memory that processes share.
 [[nodiscard]] bool is_mapped(const c10::StorageImpl& storage);

@@ -6,6 +6,7 @@
 
 #include "tape/aten/below_recording.h"
 #include "tape/aten/bytes.h"
+#include "tape/aten/intercepted_key.h"
 #include "tape/aten/lent_memory.h"
 
 namespace gradrecomp::tape {
@@ -47,7 +48,7 @@ void ArgumentCopies::add_statistics(Draft& draft, const torch::jit::Stack& stack
       draft.op.replayable = false;
       return;
     }
-    draft.copies.emplace_back(argument, make(statistics.toTensor(), draft.op.keys));
+    draft.copies.emplace_back(argument, make(statistics.toTensor()));
   }
 }
 
@@ -61,7 +62,7 @@ void ArgumentCopies::add_lent_parameters(Draft& draft, const torch::jit::Stack& 
     if (!tensor.defined() || !tensor.requires_grad() || !is_worth_a_copy(tensor)) continue;
     if (!may_vanish(tensor) || !can_have_like(tensor)) continue;
     draft.note_gradient_of(tensor);
-    draft.copies.emplace_back(static_cast<std::int16_t>(i), of_parameter(tensor, draft.op.keys));
+    draft.copies.emplace_back(static_cast<std::int16_t>(i), of_parameter(tensor));
   }
 }
 
@@ -71,34 +72,33 @@ bool ArgumentCopies::may_vanish(const at::Tensor& parameter) const {
   return known < 0 ? is_lent(*storage) : writer_.tape().may_vanish(known, Geometry(parameter), false);
 }
 
-at::Tensor ArgumentCopies::of_parameter(const at::Tensor& parameter, c10::DispatchKeySet keys) {
+at::Tensor ArgumentCopies::of_parameter(const at::Tensor& parameter) {
   if (const at::Tensor known = of_parameters_.find(parameter); known.defined()) return known;
-  const at::Tensor copy = make(parameter, keys);
+  const at::Tensor copy = make(parameter);
   of_parameters_.add(parameter, copy, writer_.read(copy));
   return copy;
 }
 
 // Of a tensor of which there can be a like.
-at::Tensor ArgumentCopies::make(const at::Tensor& tensor, c10::DispatchKeySet keys) {
+at::Tensor ArgumentCopies::make(const at::Tensor& tensor) {
   is_copying_ = true;
   const auto is_done = c10::make_scope_exit([this] { is_copying_ = false; });
   const std::int64_t shift = elements_beyond_alignment(tensor);
-  at::Tensor copy = shift == 0 ? record_clone(tensor, keys) : record_shifted(tensor, shift, keys);
+  at::Tensor copy = shift == 0 ? record_clone(tensor) : record_shifted(tensor, shift);
   writer_.tape().make_source(writer_.read(copy));
   return copy;
 }
 
-at::Tensor ArgumentCopies::record_clone(const at::Tensor& tensor, c10::DispatchKeySet keys) {
+at::Tensor ArgumentCopies::record_clone(const at::Tensor& tensor) {
   static const auto clone = c10::Dispatcher::singleton().findSchemaOrThrow("aten::clone", "");
   torch::jit::Stack stack = {tensor, c10::IValue()};
-  record_(clone, keys, &stack);
+  record_(clone, keys_below(tensor), &stack);
   return stack.front().toTensor();
 }
 
 // Kernels may choose by where memory begins in which order they add, so the copy has as many
 // elements before it as the tensor lies beyond what is aligned.
-at::Tensor ArgumentCopies::record_shifted(const at::Tensor& tensor, std::int64_t shift,
-                                          c10::DispatchKeySet keys) {
+at::Tensor ArgumentCopies::record_shifted(const at::Tensor& tensor, std::int64_t shift) {
   static const auto pad =
       c10::Dispatcher::singleton().findSchemaOrThrow("aten::constant_pad_nd", "");
   const auto strided = [](const at::Tensor& memory, at::IntArrayRef sizes, at::IntArrayRef strides,
@@ -108,7 +108,7 @@ at::Tensor ArgumentCopies::record_shifted(const at::Tensor& tensor, std::int64_t
   };
   const at::Tensor in_a_row = strided(tensor, {tensor.numel()}, {1}, tensor.storage_offset());
   torch::jit::Stack stack = {in_a_row, std::vector<std::int64_t>{shift, 0}, c10::Scalar(0)};
-  record_(pad, keys, &stack);
+  record_(pad, keys_below(tensor), &stack);
   return strided(stack.front().toTensor(), tensor.sizes(), tensor.strides(), shift);
 }
 

@@ -31,11 +31,10 @@ class ArgumentCopies {
   void add_statistics(Draft& draft, const torch::jit::Stack& stack);
   void add_lent_parameters(Draft& draft, const torch::jit::Stack& stack);
   [[nodiscard]] bool may_vanish(const at::Tensor& parameter) const;
-  at::Tensor of_parameter(const at::Tensor& parameter, c10::DispatchKeySet keys);
-  at::Tensor make(const at::Tensor& tensor, c10::DispatchKeySet keys);
-  at::Tensor record_clone(const at::Tensor& tensor, c10::DispatchKeySet keys);
-  at::Tensor record_shifted(const at::Tensor& tensor, std::int64_t shift,
-                            c10::DispatchKeySet keys);
+  at::Tensor of_parameter(const at::Tensor& parameter);
+  at::Tensor make(const at::Tensor& tensor);
+  at::Tensor record_clone(const at::Tensor& tensor);
+  at::Tensor record_shifted(const at::Tensor& tensor, std::int64_t shift);
 
   TapeWriter& writer_;
   Record record_;

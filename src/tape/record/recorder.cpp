@@ -52,10 +52,6 @@ bool copies_buffer(const Op& copy, const Tape& tape) {
   });
 }
 
-c10::DispatchKeySet keys_below(const at::Tensor& tensor) {
-  return tensor.key_set() & c10::DispatchKeySet(c10::DispatchKeySet::FULL_AFTER, kInterceptedKey);
-}
-
 }  // namespace
 
 Recorder::Recorder(std::shared_ptr<Tape> tape, RecordingPlan plan, FollowedPlan::Diverged diverged)

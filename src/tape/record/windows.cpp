@@ -102,7 +102,7 @@ std::int64_t Windows::crossing_bytes() const {
 
 bool Windows::may_become_boundary(ValueId id) const {
   const Value& value = writer_.tape().values()[id];
-  return value.overwritten_by < 0 && value.hold != Hold::source;
+  return value.overwritten_by < 0 && value.hold != Hold::source && value.producer >= 0;
 }
 
 void Windows::hold_saved(ValueId id) {

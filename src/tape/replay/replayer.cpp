@@ -6,6 +6,7 @@
 #include <utility>
 
 #include "tape/aten/bytes.h"
+#include "tape/aten/lent_memory.h"
 #include "tape/aten/rng_state.h"
 #include "tape/aten/stream_scope.h"
 #include "tape/contents.h"
@@ -54,11 +55,12 @@ c10::Storage copy_of_what_is_read(const Tape& tape, ValueId id) {
   return copy;
 }
 
-/// Whether all that replays still read of it is what they read in forward, as far as is known.
+/// Whether all that replays still read of it is there, and as it was in forward, as far as is known.
 bool fits_where_read(Tape& tape, ValueId id) {
   const Value& value = tape.values()[id];
-  return !value.has_print || all_wanted_reads(tape, id, [&](const Op&, const Read& read) {
-    return tape.contents().fits(id, value.storage, *read.geometry);
+  return all_wanted_reads(tape, id, [&](const Op& /*op*/, const Read& read) {
+    if (read.geometry->is_on_cpu() && !is_readable(value.storage, *read.geometry)) return false;
+    return !value.has_print || tape.contents().fits(id, value.storage, *read.geometry);
   });
 }
 
@@ -94,15 +96,16 @@ void Replayer::part_with_what_may_vanish(ValueId id) {
   if (!is_there) part_with_lent(id);
 }
 
-// What replays still read of it is copied while backward runs, up to which plain training had to
-// have it; later it may be gone. Around that there may be nothing, or a whole data set. Handles go
-// on with the memory as it is.
+// What replays still read of it is copied while it is there: backward runs, up to which plain
+// training had to have it, or its owner has not been told to free it. Around that there may be
+// nothing, or a whole data set. Handles go on with the memory as it is.
 void Replayer::part_with_lent(ValueId id) {
   Value& value = tape_.values()[id];
   if (value.num_wanted == 0 || !value.storage) return;
-  const bool in_backward = torch::autograd::get_current_graph_task_id() >= 0;
+  const bool is_still_there = torch::autograd::get_current_graph_task_id() >= 0 ||
+                              has_deleter(*value.storage.unsafeGetStorageImpl());
   const bool can_be_copied =
-      in_backward && bytes_in(value.storage) == value.bytes && can_have_like(value.storage);
+      is_still_there && bytes_in(value.storage) == value.bytes && can_have_like(value.storage);
   if (!can_be_copied || !fits_where_read(tape_, id)) return tape_.lose_what_may_vanish(id);
   const OwnWork own_work;
   try {

@@ -9,6 +9,7 @@
 #include "tape/contents.h"
 #include "tape/dispatch/lists.h"
 #include "tape/dispatch/op_traits.h"
+#include "tape/prints/byte_runs.h"
 #include "tape/replay/stream_handover.h"
 
 namespace gradrecomp::tape {
@@ -79,8 +80,9 @@ c10::Storage SweepInputs::from_tape(const Op& op, const Read& read) {
               " bytes whose content is unknown. GradRecomp bug, please report.");
   if (!read.scratch) check_unmodified(read, op);
   auto storage = tape_.live_storage(read.value);
-  TORCH_CHECK(storage && bytes_in(storage) == bytes, "GradRecomp: an input of ", op.name(), " had ",
-              bytes, " bytes in the forward pass and has ", storage ? bytes_in(storage) : 0,
+  const std::int64_t bytes_now = storage && is_there(read, storage) ? bytes_in(storage) : 0;
+  TORCH_CHECK(bytes_now == bytes, "GradRecomp: an input of ", op.name(), " had ", bytes,
+              " bytes in the forward pass and has ", bytes_now,
               " now, but a replay needs them. Give its memory back after backward, or keep what ",
               op.name(), " makes by Options::selection.");
   if (!read.scratch) {  // else any content will do
@@ -88,6 +90,13 @@ c10::Storage SweepInputs::from_tape(const Op& op, const Read& read) {
     look_on_device(read, op, storage);
   }
   return storage;
+}
+
+// Autograd may have saved what the program lent, and not read it in backward.
+bool SweepInputs::is_there(const Read& read, const c10::Storage& storage) const {
+  const Value& value = tape_.values()[read.value];
+  const bool may_be_gone = value.lent && !value.snapshot && storage.device().is_cpu();
+  return !may_be_gone || is_readable(storage, *read.geometry);
 }
 
 c10::Storage SweepInputs::own_memory(const Op& op, const Read& read) {

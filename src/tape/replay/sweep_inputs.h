@@ -33,6 +33,7 @@ class SweepInputs {
 
  private:
   [[nodiscard]] c10::Storage from_tape(const Op& op, const Read& read);
+  [[nodiscard]] bool is_there(const Read& read, const c10::Storage& storage) const;
   [[nodiscard]] c10::Storage own_memory(const Op& op, const Read& read);
   void check_unmodified(const Read& read, const Op& reader) const;
   void check_content(const Read& read, const Op& reader);

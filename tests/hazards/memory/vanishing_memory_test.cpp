@@ -1,0 +1,313 @@
+// Conformance H1: borrowed memory of which parts are not there, or no longer, or wanted back.
+#include <gtest/gtest.h>
+#include <sys/mman.h>
+#include <torch/library.h>
+#include <torch/torch.h>
+
+#include <algorithm>
+#include <cstddef>
+#include <cstdint>
+#include <functional>
+#include <vector>
+
+#include "hazards/layer_steps.h"
+#include "support/modes.h"
+#include "support/own_operator.h"
+
+namespace gradrecomp::test {
+namespace {
+
+/// Addresses of which only the first part is there to be read.
+class PartlyOpen {
+ public:
+  static constexpr std::size_t kBytes = std::size_t{32} << 20;
+  static constexpr std::size_t kOpenBytes = std::size_t{1} << 20;
+
+  PartlyOpen()
+      : begin_(
+            mmap(nullptr, kBytes, PROT_NONE, MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0)) {
+    EXPECT_EQ(mprotect(begin_, kOpenBytes, PROT_READ | PROT_WRITE), 0);
+    auto* numbers = static_cast<float*>(begin_);
+    for (std::size_t i = 0; i < kOpenBytes / sizeof(float); ++i) {
+      numbers[i] = 0.5F + 0.001F * static_cast<float>(i % 97);
+    }
+  }
+  ~PartlyOpen() { munmap(begin_, kBytes); }
+  PartlyOpen(const PartlyOpen&) = delete;
+  PartlyOpen& operator=(const PartlyOpen&) = delete;
+
+  [[nodiscard]] at::Tensor rows() const {
+    return torch::from_blob(begin_, {kBytes / (16 * sizeof(float)), 16});
+  }
+
+ private:
+  void* begin_;
+};
+
+TORCH_LIBRARY_FRAGMENT(gradrecomp_test, library) {
+  library.def("borrowed_doubled(Tensor x) -> Tensor");
+}
+TORCH_LIBRARY_IMPL(gradrecomp_test, CompositeExplicitAutograd, library) {
+  library.impl("borrowed_doubled", [](const at::Tensor& x) { return x * 2; });
+}
+
+// As of a data set that is mapped and read batch by batch.
+TEST(VanishingMemory, H1BesideWhatIsReadNeedNotBeThere) {
+  const PartlyOpen memory;
+  const at::Tensor rows = memory.rows();
+  expect_same_in_every_mode(steps_of(16, [&](Layers& layers, const at::Tensor& x, int step) {
+    const auto batch = rows.narrow(0, 16 * step, x.size(0));
+    const auto overlapping = rows.narrow(0, 16 * step + 3, x.size(0));
+    const auto strided = rows.slice(0, step, rows.size(0), 1024).narrow(0, 0, 8).sum(0);
+    const auto doubled =
+        call_boxed("borrowed_doubled", {rows.narrow(0, 16 * step + 40, x.size(0))});
+    return layers.b(torch::tanh(layers.a(x) * batch) * overlapping.sin() + strided.cos() * doubled);
+  }));
+}
+
+// The first backward pass lets go of all that autograd holds of it, and replays of the second read
+// other rows.
+TEST(VanishingMemory, H1BesideWhatReplaysReadNeedNotBeThereWhenItIsCopied) {
+  const PartlyOpen memory;
+  const at::Tensor rows = memory.rows();
+  expect_same_in_every_mode([&](const RunPart& run) {
+    auto weight = (torch::randn({16, 16}) * 0.3).requires_grad_();
+    Tensors all;
+    for (int step = 0; step < 4; ++step) {
+      at::Tensor scaled;
+      const auto other = run([&] {
+        scaled = rows.narrow(0, 16 * step, 16) * weight;
+        const auto strided = rows.slice(0, step, rows.size(0), 1024).narrow(0, 0, 8).t();
+        return (strided.narrow(1, 0, 1) + strided.sum() + rows.narrow(0, 64, 16) + weight).exp();
+      });
+      scaled.sum().backward();
+      other.sin().sum().backward();
+      all.push_back(gradient_of(weight));
+    }
+    return all;
+  });
+}
+
+constexpr std::int64_t kWidth = 128;
+constexpr std::size_t kMappedBytes = kWidth * kWidth * sizeof(float);
+
+/// Multiplies by lent memory, which it gives back as soon as its backward pass has read it.
+struct ScaleOnce : torch::autograd::Function<ScaleOnce> {
+  static at::Tensor forward(torch::autograd::AutogradContext* context, const at::Tensor& lent,
+                            const at::Tensor& x) {
+    context->save_for_backward({lent});
+    context->saved_data["address"] = reinterpret_cast<std::int64_t>(lent.data_ptr());
+    return x * lent;
+  }
+  static Tensors backward(torch::autograd::AutogradContext* context, const Tensors& gradients) {
+    auto gradient = gradients[0] * context->get_saved_variables()[0];
+    munmap(reinterpret_cast<void*>(context->saved_data["address"].toInt()), kMappedBytes);
+    return {at::Tensor(), gradient};
+  }
+};
+
+TEST(VanishingMemory, H1GivenBackByTheNodeThatReadsItLastIsReplayedFrom) {
+  expect_same_in_every_mode([](const RunPart& run) {
+    auto weight = (torch::randn({kWidth, kWidth}) * 0.3).requires_grad_();
+    Tensors all;
+    for (int step = 0; step < 4; ++step) {
+      void* const memory =
+          mmap(nullptr, kMappedBytes, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+      std::fill_n(static_cast<float*>(memory), kWidth * kWidth, 0.25F * (step + 1));
+      at::Tensor scaled;
+      const auto other = run([&] {
+        const auto lent = torch::from_blob(memory, {kWidth, kWidth});
+        scaled = ScaleOnce::apply(lent, weight);
+        return (lent + weight).exp().sin();
+      });
+      scaled.sum().backward();
+      other.sum().backward();
+      all.push_back(gradient_of(weight));
+    }
+    return all;
+  });
+}
+
+/// Two pages, of which each can be taken away.
+class TwoPages {
+ public:
+  static constexpr std::int64_t kNumbers = 1024;
+  static constexpr std::size_t kBytes = kNumbers * sizeof(float);
+
+  TwoPages()
+      : begin_(mmap(nullptr, 2 * kBytes, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1,
+                    0)) {
+    both().uniform_(0.5, 1.5);
+  }
+  ~TwoPages() { munmap(begin_, 2 * kBytes); }
+  TwoPages(const TwoPages&) = delete;
+  TwoPages& operator=(const TwoPages&) = delete;
+
+  [[nodiscard]] at::Tensor both() const { return torch::from_blob(begin_, {2, kNumbers}); }
+  void take_away(int page) {
+    EXPECT_EQ(mprotect(static_cast<char*>(begin_) + page * kBytes, kBytes, PROT_NONE), 0);
+  }
+
+ private:
+  void* begin_;
+};
+
+/// Backward reads the first page alone, from which it follows nothing about the other.
+TEST(VanishingMemory, H1OfWhichAutogradSavedAnotherPartMayBeGone) {
+  expect_same_in_every_mode([](const RunPart& run) {
+    auto weight = torch::randn({TwoPages::kNumbers}).requires_grad_();
+    Tensors all;
+    for (int step = 0; step < 4; ++step) {
+      TwoPages pages;
+      const auto y = run([&] {
+        const auto blob = pages.both();
+        const auto saved = (blob[0] * weight).sin();
+        const auto other = (blob[1] + weight).exp();
+        return torch::tanh(saved * other);
+      });
+      pages.take_away(1);
+      y.sum().backward();
+      all.push_back(gradient_of(weight));
+    }
+    return all;
+  });
+}
+
+TEST(VanishingMemory, H1IsCopiedPartByPartAsHandlesLetGoOfIt) {
+  expect_same_in_every_mode([](const RunPart& run) {
+    auto weight = torch::randn({TwoPages::kNumbers}).requires_grad_();
+    Tensors all;
+    for (int step = 0; step < 4; ++step) {
+      TwoPages pages;
+      at::Tensor first;
+      const auto second = run([&] {
+        const auto blob = pages.both();
+        first = (blob[0] * weight).sin();
+        const auto from_first = (blob[0] + weight).exp();
+        return torch::tanh(from_first * (blob[1] * weight));
+      });
+      first.sum().backward();
+      pages.take_away(0);
+      second.sum().backward();
+      all.push_back(gradient_of(weight));
+    }
+    return all;
+  });
+}
+
+/// Buffers that come back as soon as no tensor shows them.
+class SlotPool {
+ public:
+  SlotPool() : free_({torch::rand({4, 8}), torch::rand({4, 8})}) {}
+  at::Tensor next() {
+    TORCH_CHECK(!free_.empty(), "a loader would wait here for good");
+    const at::Tensor slot = free_.back();
+    free_.pop_back();
+    return torch::from_blob(
+        slot.data_ptr(), slot.sizes(), [this, slot](void*) { free_.push_back(slot); },
+        torch::kFloat);
+  }
+
+ private:
+  std::vector<at::Tensor> free_;
+};
+
+// Average pooling saves its input and asks backward for its sizes alone.
+TEST(VanishingMemory, H1OfWhichBackwardAsksTheSizesAloneMayBeGoneOrThatIsAnError) {
+  const auto program = [](const RunPart& run) {
+    auto weight = torch::randn({TwoPages::kNumbers / 2}).requires_grad_();
+    Tensors all;
+    for (int step = 0; step < 4; ++step) {
+      TwoPages pages;
+      const auto y = run([&] {
+        const auto x = pages.both().requires_grad_();
+        return torch::tanh(torch::avg_pool1d(x, 2) * weight);
+      });
+      pages.take_away(0);
+      pages.take_away(1);
+      y.sum().backward();
+      all.push_back(gradient_of(weight));
+    }
+    return all;
+  };
+  expect_same_or_error_in_every_mode(
+      program, {.text = "bytes in the forward pass and has 0 now", .least_num_same = 1});
+}
+
+/// Steps of `body(pool, weight, step)`, which takes many slots of a pool of two.
+HostileProgram steps_with_a_pool(
+    const std::function<at::Tensor(SlotPool& pool, const at::Tensor& weight)>& body,
+    const std::function<void(SlotPool& pool)>& after = {}) {
+  return [=](const RunPart& run) {
+    auto weight = torch::randn({8, 8}).requires_grad_();
+    SlotPool pool;
+    Tensors all;
+    for (int step = 0; step < 4; ++step) {
+      const auto y = run([&] { return body(pool, weight); });
+      if (after) after(pool);
+      y.sum().backward();
+      all.push_back(gradient_of(weight));
+    }
+    return all;
+  };
+}
+
+TEST(VanishingMemory, H1GoesBackAsSoonAsTheGraphThatSavedItHasGone) {
+  expect_same_in_every_mode(steps_with_a_pool([](SlotPool& pool, const at::Tensor& weight) {
+    at::Tensor y = weight.sin();
+    for (int i = 0; i < 5; ++i) {
+      const auto x = pool.next();
+      y = y + x.to(torch::kDouble).sum().item<double>() + (x * weight[0]).sum().item<float>();
+    }
+    return y.exp();
+  }));
+}
+
+// What replays still read is copied then.
+TEST(VanishingMemory, H1GoesBackWhenAPartOfTheGraphGoesBeforeBackward) {
+  at::Tensor unused;
+  expect_same_in_every_mode(steps_with_a_pool(
+      [&](SlotPool& pool, const at::Tensor& weight) {
+        const auto mask = pool.next();
+        const auto y = (weight * 2).tanh();
+        unused = mask.mm(y);
+        return (y.narrow(0, 0, 4) * mask.mul(3).sin()).tanh().exp();
+      },
+      [&](SlotPool& pool) {
+        unused = at::Tensor();
+        pool.next();
+        pool.next();
+      }));
+}
+
+// Autocast copies weights to another type.
+TEST(VanishingMemory, H1WeightsInItAreCopiedForCallsOfEveryKind) {
+  std::vector<double> numbers(64);
+  expect_same_in_every_mode([&](const RunPart& run) {
+    auto weight = torch::from_blob(numbers.data(), {8, 8}, torch::kDouble);
+    weight.copy_(torch::rand({8, 8}));
+    weight.requires_grad_();
+    Tensors all;
+    for (int step = 0; step < 4; ++step) {
+      const auto x = torch::randn({8, 8});
+      run([&] { return (weight.to(torch::kFloat) * x).tanh().sin(); }).sum().backward();
+      all.push_back(gradient_of(weight));
+    }
+    return all;
+  });
+}
+
+TEST(VanishingMemory, H1GoesBackAsSoonAsTheProgramLetsGoOfIt) {
+  expect_same_in_every_mode(steps_with_a_pool([](SlotPool& pool, const at::Tensor& weight) {
+    at::Tensor sum = torch::zeros({4, 8});
+    for (int batch = 0; batch < 5; ++batch) {
+      const auto x = pool.next() * 2;
+      sum = sum + torch::gelu(x.mm(weight)).sin();
+      pool.next().mul_(1.5);
+    }
+    return sum;
+  }));
+}
+
+}  // namespace
+}  // namespace gradrecomp::test
