@@ -4,9 +4,14 @@
 #include <limits>
 
 #include "tape/aten/bytes.h"
+#include "tape/aten/lent_memory.h"
+#include "tape/prints/byte_runs.h"
+#include "tape/prints/extents.h"
 
 namespace gradrecomp::tape {
 namespace {
+
+constexpr std::int64_t kPage = 4096;
 
 Extent whole(const c10::Storage& storage) { return {0, bytes_in(storage)}; }
 
@@ -15,6 +20,22 @@ Extent whole(const c10::Storage& storage) { return {0, bytes_in(storage)}; }
 Extent extent_read(const Op& op, const Read& read) {
   if (!reads_whole(op, read)) return read.geometry->extent();
   return {0, std::numeric_limits<std::int64_t>::max()};
+}
+
+bool is_readable(const c10::Storage& memory, const Geometry& shown) {
+  const auto* const begin = static_cast<const char*>(memory.data());
+  return ByteRuns(shown, kPage).all_of([&](Extent run) {
+    return is_readable(begin + run.begin, size_of(run));
+  });
+}
+
+void copy_shown(const c10::Storage& from, const c10::Storage& to, const Geometry& shown) {
+  const auto* const source = static_cast<const char*>(from.data());
+  auto* const target = static_cast<char*>(to.mutable_data());
+  ByteRuns(shown, kPage).all_of([&](Extent run) {
+    std::copy(source + run.begin, source + run.end, target + run.begin);
+    return true;
+  });
 }
 
 void Contents::print(ValueId value, const c10::Storage& storage, const Geometry& geometry,
@@ -34,11 +55,11 @@ void Contents::print_shown(ValueId value, const c10::Storage& storage, const Rea
   known.push_back(Known{Print(storage, extent, reading.shown, look)});
 }
 
-// Parameters in one buffer are printed one by one, as are the slots of a ring: the program may write
-// to their neighbours. Where tensors overlap, as those of a batch that is read token by token, or
-// where they are many, all of the storage is printed at a time, with rows as the tensor has them;
-// and all of its words once that has happened a few times. Of memory with gaps, and of a small
-// storage, the parts that overlap are printed together, and nothing beside them.
+// Parameters in one buffer are printed one by one, as are the slots of a ring: the program may
+// write to their neighbours. Where tensors overlap, as those of a batch that is read token by
+// token, or where they are many, all of the storage is printed at a time, with rows as the tensor
+// has them; and all of its words once that has happened a few times. Of memory with gaps, and of a
+// small storage, the parts that overlap are printed together, and nothing beside them.
 Extent Contents::extent_to_print(const std::vector<Known>& known, const c10::Storage& storage,
                                  const Reading& reading) {
   constexpr std::size_t kMostApart = 1000;

@@ -32,6 +32,12 @@ namespace gradrecomp::tape {
 /// The bytes that `read` may read; beyond the end of its storage there is nothing.
 Extent extent_read(const Op& op, const Read& read);
 
+/// Whether what `shown` shows of `memory`, on the host, can be read.
+[[nodiscard]] bool is_readable(const c10::Storage& memory, const Geometry& shown);
+
+/// Copies what `shown` shows of `from`, on the host, to the same place of `to`; narrow gaps, too.
+void copy_shown(const c10::Storage& from, const c10::Storage& to, const Geometry& shown);
+
 /// What is known of the contents of values.
 class Contents {
  public:

@@ -43,8 +43,9 @@ inline bool is_stated_error(const std::string& message) {
   if (says("please report")) return false;
   return says("has been modified by an inplace operation") ||
          says("was overwritten after the forward pass without its version counter growing") ||
-         says("were overwritten by another thread or without the dispatcher's knowledge, or their "
-              "memory may have been freed") ||
+         says(
+             "were overwritten by another thread or without the dispatcher's knowledge, or their "
+             "memory may have been freed") ||
          says("bytes in the forward pass and has") ||
          says("but the library of that operator was unloaded") ||
          says("was changed inside the region");

@@ -35,7 +35,8 @@ inline bool can_have_like(const c10::Storage& storage) {
 /// As many bytes on the device of `storage`, of any content, as far beyond such a multiple.
 c10::Storage memory_like(const c10::Storage& storage);
 
-/// A copy of the bytes of `storage` in memory like that, which neither autograd nor a recorder sees.
+/// A copy of the bytes of `storage` in memory like that, which neither autograd nor a recorder
+/// sees.
 c10::Storage clone(const c10::Storage& storage);
 
 /// Whether `tensor` shows each byte of its storage, once.

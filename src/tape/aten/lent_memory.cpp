@@ -51,7 +51,8 @@ bool is_readable(const void* begin, std::int64_t num_bytes) {
   static const int sink = memfd_create("gradrecomp", MFD_CLOEXEC);
   if (sink < 0) return true;
   const std::int64_t page = sysconf(_SC_PAGESIZE);
-  const auto beyond_page = static_cast<std::int64_t>(reinterpret_cast<std::uintptr_t>(begin)) % page;
+  const auto beyond_page =
+      static_cast<std::int64_t>(reinterpret_cast<std::uintptr_t>(begin)) % page;
   auto* const bytes = static_cast<char*>(const_cast<void*>(begin));
   for (std::int64_t next = 0; next < num_bytes;) {
     std::array<iovec, kMostProbes> probes;

@@ -15,7 +15,8 @@ namespace gradrecomp::tape {
 /// files, which the storage itself unmaps, are not: they last as long as it does.
 [[nodiscard]] bool is_lent(const c10::StorageImpl& storage);
 
-/// Whether something is told when `storage` lets go of its memory, which as a rule is there till then.
+/// Whether something is told when `storage` lets go of its memory, which as a rule is there till
+/// then.
 [[nodiscard]] bool has_deleter(const c10::StorageImpl& storage);
 
 /// Whether so many bytes of host memory can be read: a program may have unmapped or protected what

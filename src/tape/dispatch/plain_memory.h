@@ -21,8 +21,8 @@ namespace gradrecomp::tape {
 /// Whether a tape can follow what `tensor`, which is defined, shows.
 bool is_plain(const at::TensorBase& tensor);
 
-/// Calls `visit` for each plain tensor that `tensor` consists of: itself, or what a sparse one holds.
-/// Of tensors of other kinds that are more than memory none is known.
+/// Calls `visit` for each plain tensor that `tensor` consists of: itself, or what a sparse one
+/// holds. Of tensors of other kinds that are more than memory none is known.
 void for_each_part(const at::Tensor& tensor, c10::function_ref<void(const at::Tensor&)> visit);
 
 /// Whether `value` holds no tensor that a tape cannot follow, at any depth.

@@ -13,8 +13,8 @@ namespace gradrecomp::tape {
 /// Finds what the tape knows by other storages in memory that the program lends.
 ///
 /// A program may write to what the region made through a tensor of its own over the same memory
-/// (from_blob(h.data_ptr()), DLPack), an operator's write, but to no storage that the tape knows; or
-/// to that while it goes on with what the region has read through such a tensor.
+/// (from_blob(h.data_ptr()), DLPack), an operator's write, but to no storage that the tape knows;
+/// or to that while it goes on with what the region has read through such a tensor.
 class LentAliases {
  public:
   using Found = std::vector<std::pair<ValueId, c10::Storage>>;

@@ -2,8 +2,6 @@
 
 #include <algorithm>
 
-#include "tape/aten/lent_memory.h"
-
 namespace gradrecomp::tape {
 
 ByteRuns::ByteRuns(const Geometry& geometry, std::int64_t smallest_gap)
@@ -37,14 +35,6 @@ std::int64_t ByteRuns::begin_of(std::int64_t run) const {
     run /= size;
   }
   return begin;
-}
-
-bool is_readable(const c10::Storage& storage, const Geometry& geometry) {
-  constexpr std::int64_t kPage = 4096;
-  const auto* const memory = static_cast<const char*>(storage.data());
-  return ByteRuns(geometry, kPage).all_of([&](Extent run) {
-    return is_readable(memory + run.begin, run.end - run.begin);
-  });
 }
 
 }  // namespace gradrecomp::tape

@@ -1,6 +1,5 @@
 #pragma once
 
-#include <c10/core/Storage.h>
 #include <c10/util/SmallVector.h>
 
 #include <cstdint>
@@ -44,8 +43,5 @@ class ByteRuns {
   std::int64_t num_runs_ = 0;
   c10::SmallVector<Dimension, 4> dimensions_;  // those of small pitch first
 };
-
-/// Whether the memory that `geometry` shows of `storage`, on the host, can be read.
-[[nodiscard]] bool is_readable(const c10::Storage& storage, const Geometry& geometry);
 
 }  // namespace gradrecomp::tape

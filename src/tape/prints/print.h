@@ -51,9 +51,7 @@ class Print {
   [[nodiscard]] bool covers(Extent extent) const {
     return extent_.begin <= extent.begin && extent.end <= extent_.end;
   }
-  [[nodiscard]] bool overlaps(Extent extent) const {
-    return tape::overlap(extent_, extent);
-  }
+  [[nodiscard]] bool overlaps(Extent extent) const { return tape::overlap(extent_, extent); }
   /// Whether it sees a write to any row or column of a tensor of this geometry.
   [[nodiscard]] bool is_laid_out_for(const Geometry& geometry) const;
   [[nodiscard]] Blocks all() const { return {0, static_cast<std::int64_t>(hashes_.size())}; }

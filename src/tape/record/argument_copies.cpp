@@ -19,8 +19,8 @@ std::int64_t elements_beyond_alignment(const at::Tensor& tensor) {
 /// Whether there may be a copy that begins as far beyond what is aligned.
 bool can_have_like(const at::Tensor& tensor) {
   const std::size_t misalignment = misalignment_of(tensor.const_data_ptr());
-  return misalignment == 0 || (tensor.is_non_overlapping_and_dense() &&
-                               misalignment % tensor.itemsize() == 0);
+  return misalignment == 0 ||
+         (tensor.is_non_overlapping_and_dense() && misalignment % tensor.itemsize() == 0);
 }
 
 }  // namespace
@@ -69,7 +69,8 @@ void ArgumentCopies::add_lent_parameters(Draft& draft, const torch::jit::Stack& 
 bool ArgumentCopies::may_vanish(const at::Tensor& parameter) const {
   const auto* storage = parameter.storage().unsafeGetStorageImpl();
   const ValueId known = writer_.tape().find(storage);
-  return known < 0 ? is_lent(*storage) : writer_.tape().may_vanish(known, Geometry(parameter), false);
+  return known < 0 ? is_lent(*storage)
+                   : writer_.tape().may_vanish(known, Geometry(parameter), false);
 }
 
 at::Tensor ArgumentCopies::of_parameter(const at::Tensor& parameter) {

@@ -124,8 +124,8 @@ void ArgumentReader::read_tensor(Draft& draft, const at::Tensor& tensor, std::in
   draft.note_gradient_of(tensor);
   // What was given away by hand is gone already: such an op reads the shape alone.
   const bool is_gone = bytes_in(tensor.storage()) < tape_.values()[read.value].bytes;
-  draft.reads_passing_memory |= is_gone || tape_.may_vanish(draft.op, read) ||
-                                writer_.is_kept_by_its_maker(read.value);
+  draft.reads_passing_memory |=
+      is_gone || tape_.may_vanish(draft.op, read) || writer_.is_kept_by_its_maker(read.value);
 }
 
 // Whether what `tensor` held before a hidden update may matter to a replay.

@@ -12,7 +12,6 @@
 #include "tape/contents.h"
 #include "tape/observer.h"
 #include "tape/own_work.h"
-#include "tape/prints/byte_runs.h"
 #include "tape/replay/stream_handover.h"
 #include "tape/replay/sweep.h"
 #include "tape/replay/sweep_inputs.h"
@@ -38,24 +37,20 @@ bool all_wanted_reads(const Tape& tape, ValueId id, Visit visit) {
 }
 
 c10::Storage copy_of_what_is_read(const Tape& tape, ValueId id) {
-  constexpr std::int64_t kPage = 4096;
   const c10::Storage& storage = tape.values()[id].storage;
   const auto is_apart = [](const Op& op, const Read& read) { return !reads_whole(op, read); };
   const bool are_apart = storage.device().is_cpu() && all_wanted_reads(tape, id, is_apart);
   if (!are_apart) return clone(storage);
   c10::Storage copy = memory_like(storage);
-  const auto* const from = static_cast<const char*>(storage.data());
-  auto* const to = static_cast<char*>(copy.mutable_data());
   all_wanted_reads(tape, id, [&](const Op& /*op*/, const Read& read) {
-    return ByteRuns(*read.geometry, kPage).all_of([&](Extent run) {
-      std::copy(from + run.begin, from + run.end, to + run.begin);
-      return true;
-    });
+    copy_shown(storage, copy, *read.geometry);
+    return true;
   });
   return copy;
 }
 
-/// Whether all that replays still read of it is there, and as it was in forward, as far as is known.
+/// Whether all that replays still read of it is there, and as it was in forward, as far as is
+/// known.
 bool fits_where_read(Tape& tape, ValueId id) {
   const Value& value = tape.values()[id];
   return all_wanted_reads(tape, id, [&](const Op& /*op*/, const Read& read) {

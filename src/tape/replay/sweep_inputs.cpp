@@ -9,7 +9,6 @@
 #include "tape/contents.h"
 #include "tape/dispatch/lists.h"
 #include "tape/dispatch/op_traits.h"
-#include "tape/prints/byte_runs.h"
 #include "tape/replay/stream_handover.h"
 
 namespace gradrecomp::tape {

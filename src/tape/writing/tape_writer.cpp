@@ -106,7 +106,8 @@ Extent TapeWriter::shown_so_far(const Read& read, const std::vector<Read>& of_th
   Extent shown;
   const auto add_all = [&](const std::vector<Read>& reads) {
     for (const Read& other : reads) {
-      if (other.value == read.value && &other != &read) shown = hull(shown, other.geometry->extent());
+      if (other.value == read.value && &other != &read)
+        shown = hull(shown, other.geometry->extent());
     }
   };
   for (const Op& op : tape_.ops()) add_all(op.reads);

@@ -1,4 +1,5 @@
-// Conformance H1: borrowed memory that begins beyond what is aligned, as weights in a mapped file do.
+// Conformance H1: borrowed memory that begins beyond what is aligned, as weights in a mapped file
+// do.
 #include <gtest/gtest.h>
 #include <torch/torch.h>
 

@@ -1,4 +1,5 @@
-// Conformance H3, H17: parts of one storage, of which the program writes those that no replay reads.
+// Conformance H3, H17: parts of one storage, of which the program writes those that no replay
+// reads.
 #include <gtest/gtest.h>
 #include <torch/torch.h>
 

@@ -135,8 +135,8 @@ class TwoPages {
   static constexpr std::size_t kBytes = kNumbers * sizeof(float);
 
   TwoPages()
-      : begin_(mmap(nullptr, 2 * kBytes, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1,
-                    0)) {
+      : begin_(
+            mmap(nullptr, 2 * kBytes, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0)) {
     both().uniform_(0.5, 1.5);
   }
   ~TwoPages() { munmap(begin_, 2 * kBytes); }
