@@ -38,53 +38,53 @@ void expect_same_wherever_it_begins(
   }
 }
 
+/// Steps of `step(run, matrix, vector, weight)`, where the matrix is lent.
+HostileProgram steps_of(std::int64_t shift,
+                        void (*step)(const RunPart& run, const at::Tensor& matrix,
+                                     const at::Tensor& vector, const at::Tensor& weight)) {
+  return [=](const RunPart& run) {
+    auto weight = torch::randn({130}).requires_grad_();
+    Tensors all;
+    for (int i = 0; i < 4; ++i) {
+      Misaligned memory(shift);
+      step(run, memory.filled_like(torch::randn({130, 130})), torch::randn({130}), weight);
+      all.push_back(gradient_of(weight));
+    }
+    return all;
+  };
+}
+
 TEST(MisalignedMemory, H1CopiedForReplaysLiesLikeTheOriginal) {
-  expect_same_wherever_it_begins([](std::int64_t shift) -> HostileProgram {
-    return [=](const RunPart& run) {
-      auto weight = torch::randn({130}).requires_grad_();
-      Tensors all;
-      for (int step = 0; step < 4; ++step) {
-        Misaligned memory(shift);
-        const auto matrix = memory.filled_like(torch::randn({130, 130}));
-        const auto u = torch::randn({130});
-        at::Tensor scaled;
-        const auto other = run([&] {
-          scaled = matrix * weight;
-          return (weight * matrix.mv(u)).tanh();
-        });
-        scaled.sum().backward();
-        other.sin().sum().backward();
-        all.push_back(gradient_of(weight));
-      }
-      return all;
-    };
+  expect_same_wherever_it_begins([](std::int64_t shift) {
+    return steps_of(shift, [](const RunPart& run, const at::Tensor& matrix,
+                              const at::Tensor& vector, const at::Tensor& weight) {
+      at::Tensor scaled;
+      const auto other = run([&] {
+        scaled = matrix * weight;
+        return (weight * matrix.mv(vector)).tanh();
+      });
+      scaled.sum().backward();
+      other.sin().sum().backward();
+    });
   });
 }
 
 TEST(MisalignedMemory, H1OverwrittenInTheRegionIsCopiedToMemoryThatLiesLikeIt) {
-  expect_same_wherever_it_begins([](std::int64_t shift) -> HostileProgram {
-    return [=](const RunPart& run) {
-      auto weight = torch::randn({130}).requires_grad_();
-      Tensors all;
-      for (int step = 0; step < 4; ++step) {
-        Misaligned memory(shift);
-        auto matrix = memory.filled_like(torch::randn({130, 130}));
-        const auto u = torch::randn({130});
-        const auto y = run([&] {
-          // Backward never runs through this, but saves the matrix, so that others replay from it.
-          const auto unused = (matrix * weight).sum();
-          const auto product = weight * matrix.mv(u);
-          {
-            const torch::NoGradGuard no_grad;
-            matrix.mul_(1.01);
-          }
-          return product.tanh() + unused.detach();
-        });
-        y.sin().sum().backward();
-        all.push_back(gradient_of(weight));
-      }
-      return all;
-    };
+  expect_same_wherever_it_begins([](std::int64_t shift) {
+    return steps_of(shift, [](const RunPart& run, const at::Tensor& matrix,
+                              const at::Tensor& vector, const at::Tensor& weight) {
+      const auto y = run([&] {
+        // Backward never runs through this, but saves the matrix, so that others replay from it.
+        const auto unused = (matrix * weight).sum();
+        const auto product = weight * matrix.mv(vector);
+        {
+          const torch::NoGradGuard no_grad;
+          matrix.mul_(1.01);
+        }
+        return product.tanh() + unused.detach();
+      });
+      y.sin().sum().backward();
+    });
   });
 }
 
