@@ -19,8 +19,10 @@ std::int64_t elements_beyond_alignment(const at::Tensor& tensor) {
 /// Whether there may be a copy that begins as far beyond what is aligned.
 bool can_have_like(const at::Tensor& tensor) {
   const std::size_t misalignment = misalignment_of(tensor.const_data_ptr());
-  return misalignment == 0 ||
-         (tensor.is_non_overlapping_and_dense() && misalignment % tensor.itemsize() == 0);
+  if (misalignment == 0) return true;
+  const bool shows_its_bytes = !tensor.is_conj() && !tensor.is_neg();
+  return shows_its_bytes && tensor.is_non_overlapping_and_dense() &&
+         misalignment % tensor.itemsize() == 0;
 }
 
 }  // namespace
