@@ -4,14 +4,10 @@
 #include <cstring>
 
 namespace gradrecomp::tape {
-namespace {
-
-constexpr std::size_t kSmallBytes = 65536;
-
-}  // namespace
 
 bool is_worth_a_copy(const at::Tensor& parameter) {
-  return parameter.nbytes() <= kSmallBytes && parameter.is_non_overlapping_and_dense();
+  return static_cast<std::int64_t>(parameter.nbytes()) <= kMostCopiedBytes &&
+         parameter.is_non_overlapping_and_dense();
 }
 
 at::Tensor ParameterCopies::find(const at::Tensor& parameter) {

@@ -2,11 +2,15 @@
 
 #include <ATen/core/Tensor.h>
 
+#include <cstdint>
 #include <vector>
 
 #include "tape/tape.h"
 
 namespace gradrecomp::tape {
+
+/// Of what is small enough to be held as a copy.
+inline constexpr std::int64_t kMostCopiedBytes = 65536;
 
 /// Whether `parameter`, in memory that the program lends, is copied rather than what reads it kept:
 /// it is small, and ops that read a copy of it make the same bits (some follow strides).

@@ -48,9 +48,7 @@ class Print {
   [[nodiscard]] bool is_whole() const { return rows_.pitch == 0; }
   /// Whether it is of the storage from end to end.
   [[nodiscard]] bool is_of_all() const { return covers({0, storage_bytes_}); }
-  [[nodiscard]] bool covers(Extent extent) const {
-    return extent_.begin <= extent.begin && extent.end <= extent_.end;
-  }
+  [[nodiscard]] bool covers(Extent extent) const { return tape::covers(extent_, extent); }
   [[nodiscard]] bool overlaps(Extent extent) const { return tape::overlap(extent_, extent); }
   /// Whether it sees a write to any row or column of a tensor of this geometry.
   [[nodiscard]] bool is_laid_out_for(const Geometry& geometry) const;

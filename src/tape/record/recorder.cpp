@@ -16,6 +16,7 @@
 #include "tape/dispatch/plain_memory.h"
 #include "tape/dispatch/recording_pause.h"
 #include "tape/dispatch/shortage.h"
+#include "tape/lent/parameter_copies.h"
 #include "tape/observer.h"
 #include "tape/record/recording_engine.h"
 #include "tape/substitutes/pointwise_step.h"
@@ -45,10 +46,10 @@ std::optional<c10::Device> device_of(const Op& op, const Tape& tape) {
 // The program copies what it is about to write: a module that updates a buffer in each forward pass
 // multiplies by a clone of it. A replay would copy what the buffer contains by then.
 bool copies_buffer(const Op& copy, const Tape& tape) {
-  constexpr std::int64_t kMostBytes = std::int64_t{64} << 10;
   return std::ranges::any_of(copy.reads, [&](const Read& read) {
     const Value& value = tape.values()[read.value];
-    return value.external && !read.written && !read.requires_grad && value.bytes <= kMostBytes;
+    return value.external && !read.written && !read.requires_grad &&
+           value.bytes <= kMostCopiedBytes;
   });
 }
 

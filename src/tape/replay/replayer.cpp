@@ -25,6 +25,8 @@ bool is_here(const Value& value) {
   return value.hold != Hold::none && value.hold != Hold::away && value.hold != Hold::fetched;
 }
 
+bool replays_read(const Value& value) { return value.num_wanted > value.num_handles; }
+
 /// Calls `visit(op, read)` for each way in which replays still read `id`, until it returns false;
 /// tells whether it never did.
 template <typename Visit>
@@ -86,6 +88,7 @@ void Replayer::release_handle(ValueId handle, const Geometry* shown) {
 // No node of the graph reads that from here on, so its owner may free it.
 void Replayer::part_with_what_may_vanish(ValueId id) {
   if (!tape_.is_sealed()) return tape_.lose_what_may_vanish(id);
+  if (!replays_read(tape_.values()[id])) return;
   const bool is_there = all_wanted_reads(
       tape_, id, [&](const Op& op, const Read& read) { return !tape_.may_vanish(op, read); });
   if (!is_there) part_with_lent(id);
@@ -96,7 +99,7 @@ void Replayer::part_with_what_may_vanish(ValueId id) {
 // nothing, or a whole data set. Handles go on with the memory as it is.
 void Replayer::part_with_lent(ValueId id) {
   Value& value = tape_.values()[id];
-  if (value.num_wanted == 0 || !value.storage) return;
+  if (!value.storage) return;
   const bool is_still_there = torch::autograd::get_current_graph_task_id() >= 0 ||
                               has_deleter(*value.storage.unsafeGetStorageImpl());
   const bool can_be_copied =
@@ -118,9 +121,8 @@ void Replayer::part_with_lent(ValueId id) {
 // handle.
 void Replayer::copy_before_it_goes(ValueId id) {
   Value& value = tape_.values()[id];
-  const bool replays_read_it = value.num_wanted > value.num_handles;
   const bool in_backward = torch::autograd::get_current_graph_task_id() >= 0;
-  if (!value.lent || value.snapshot || !replays_read_it || !in_backward || !tape_.is_sealed()) {
+  if (!value.lent || value.snapshot || !replays_read(value) || !in_backward || !tape_.is_sealed()) {
     return;
   }
   part_with_lent(id);

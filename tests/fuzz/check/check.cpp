@@ -44,7 +44,8 @@ class WarningLog : public c10::WarningHandler {
 bool is_refusal(const std::string& text) {
   static const std::vector<std::string> refusals = {
       "GradRecomp needs it to rematerialize", "was overwritten after the forward pass",
-      "without the dispatcher's knowledge", "in the forward pass and has"};
+      "were overwritten by another thread or without the dispatcher's knowledge",
+      "in the forward pass and has"};
   return std::ranges::any_of(refusals, [&](const std::string& refusal) {
     return text.find(refusal) != std::string::npos;
   });

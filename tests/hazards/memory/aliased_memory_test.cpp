@@ -68,33 +68,37 @@ TEST(AliasedMemory, H3SetDataOfALeafThatABackwardInsideSavedIsWhatBackwardSees) 
 }
 
 // Through a tensor of the program's own over the memory of what the region made.
-TEST(AliasedMemory, H1AnOperatorThatWritesThroughABorrowedTensorIsSeen) {
-  expect_same_in_every_mode([](const RunPart& run) {
+/// Steps of `body(x, weight, step)`, which runs in the region, on so many rows.
+HostileProgram steps_that_write(std::int64_t num_rows,
+                                at::Tensor (*body)(const at::Tensor& x, const at::Tensor& weight,
+                                                   int step)) {
+  return [=](const RunPart& run) {
     const auto weight = (torch::randn({8, 8}) * 0.3).requires_grad_();
     Tensors all;
     for (int step = 0; step < kNumSteps; ++step) {
-      const auto x = torch::randn({4, 8});
-      const auto y = run([&] {
+      const auto x = torch::randn({num_rows, 8});
+      run([&] { return body(x, weight, step); }).sum().backward();
+      all.push_back(gradient_of(weight));
+    }
+    return all;
+  };
+}
+
+TEST(AliasedMemory, H1AnOperatorThatWritesThroughABorrowedTensorIsSeen) {
+  expect_same_in_every_mode(
+      steps_that_write(4, [](const at::Tensor& x, const at::Tensor& weight, int step) {
         auto h = x.mm(weight).exp();
         torch::from_blob(h.data_ptr(), {4, 8}).mul_(2 + step);
         const auto u = (h + 1).exp();
         h.reset();
         return (u * u).sum();
-      });
-      y.backward();
-      all.push_back(gradient_of(weight));
-    }
-    return all;
-  });
+      }));
 }
 
+// Autograd does not see that the alias has changed since it was saved.
 TEST(AliasedMemory, H1AnOperatorThatWritesBelowABorrowedTensorIsSeen) {
-  expect_same_in_every_mode([](const RunPart& run) {
-    const auto weight = (torch::randn({8, 8}) * 0.3).requires_grad_();
-    Tensors all;
-    for (int step = 0; step < kNumSteps; ++step) {
-      const auto x = torch::randn({8, 8});
-      const auto y = run([&] {
+  expect_same_in_every_mode(
+      steps_that_write(8, [](const at::Tensor& x, const at::Tensor& weight, int /*step*/) {
         auto base = x * 2;
         const auto alias = at::fromDLPack(at::toDLPack(base));
         const auto before = (alias + weight).exp();
@@ -102,13 +106,7 @@ TEST(AliasedMemory, H1AnOperatorThatWritesBelowABorrowedTensorIsSeen) {
         const auto after = (alias * weight).sin();
         base.mul_(0.5);
         return torch::tanh(before * after) * base;
-      });
-      // Autograd does not see that the alias has changed since it was saved.
-      y.sum().backward();
-      all.push_back(gradient_of(weight));
-    }
-    return all;
-  });
+      }));
 }
 
 }  // namespace

@@ -152,47 +152,68 @@ class TwoPages {
   void* begin_;
 };
 
-/// Backward reads the first page alone, from which it follows nothing about the other.
-TEST(VanishingMemory, H1OfWhichAutogradSavedAnotherPartMayBeGone) {
-  expect_same_in_every_mode([](const RunPart& run) {
-    auto weight = torch::randn({TwoPages::kNumbers}).requires_grad_();
+/// Steps of `step(run, pages, weight)`, each with pages of its own, and a weight of so many
+/// numbers.
+HostileProgram steps_with_pages(std::int64_t count,
+                                void (*step)(const RunPart& run, TwoPages& pages,
+                                             const at::Tensor& weight)) {
+  return [=](const RunPart& run) {
+    auto weight = torch::randn({count}).requires_grad_();
     Tensors all;
-    for (int step = 0; step < 4; ++step) {
+    for (int i = 0; i < 4; ++i) {
       TwoPages pages;
-      const auto y = run([&] {
-        const auto blob = pages.both();
-        const auto saved = (blob[0] * weight).sin();
-        const auto other = (blob[1] + weight).exp();
-        return torch::tanh(saved * other);
-      });
-      pages.take_away(1);
-      y.sum().backward();
+      step(run, pages, weight);
       all.push_back(gradient_of(weight));
     }
     return all;
-  });
+  };
+}
+
+/// Backward reads the first page alone, from which it follows nothing about the other.
+TEST(VanishingMemory, H1OfWhichAutogradSavedAnotherPartMayBeGone) {
+  expect_same_in_every_mode(steps_with_pages(
+      TwoPages::kNumbers, [](const RunPart& run, TwoPages& pages, const at::Tensor& weight) {
+        const auto y = run([&] {
+          const auto blob = pages.both();
+          const auto saved = (blob[0] * weight).sin();
+          const auto other = (blob[1] + weight).exp();
+          return torch::tanh(saved * other);
+        });
+        pages.take_away(1);
+        y.sum().backward();
+      }));
 }
 
 TEST(VanishingMemory, H1IsCopiedPartByPartAsHandlesLetGoOfIt) {
-  expect_same_in_every_mode([](const RunPart& run) {
-    auto weight = torch::randn({TwoPages::kNumbers}).requires_grad_();
-    Tensors all;
-    for (int step = 0; step < 4; ++step) {
-      TwoPages pages;
-      at::Tensor first;
-      const auto second = run([&] {
-        const auto blob = pages.both();
-        first = (blob[0] * weight).sin();
-        const auto from_first = (blob[0] + weight).exp();
-        return torch::tanh(from_first * (blob[1] * weight));
+  expect_same_in_every_mode(steps_with_pages(
+      TwoPages::kNumbers, [](const RunPart& run, TwoPages& pages, const at::Tensor& weight) {
+        at::Tensor first;
+        const auto second = run([&] {
+          const auto blob = pages.both();
+          first = (blob[0] * weight).sin();
+          const auto from_first = (blob[0] + weight).exp();
+          return torch::tanh(from_first * (blob[1] * weight));
+        });
+        first.sum().backward();
+        pages.take_away(0);
+        second.sum().backward();
+      }));
+}
+
+// Average pooling saves its input and asks backward for its sizes alone.
+TEST(VanishingMemory, H1OfWhichBackwardAsksTheSizesAloneMayBeGoneOrThatIsAnError) {
+  const auto program = steps_with_pages(
+      TwoPages::kNumbers / 2, [](const RunPart& run, TwoPages& pages, const at::Tensor& weight) {
+        const auto y = run([&] {
+          const auto x = pages.both().requires_grad_();
+          return torch::tanh(torch::avg_pool1d(x, 2) * weight);
+        });
+        pages.take_away(0);
+        pages.take_away(1);
+        y.sum().backward();
       });
-      first.sum().backward();
-      pages.take_away(0);
-      second.sum().backward();
-      all.push_back(gradient_of(weight));
-    }
-    return all;
-  });
+  expect_same_or_error_in_every_mode(
+      program, {.text = "bytes in the forward pass and has 0 now", .least_num_same = 1});
 }
 
 /// Buffers that come back as soon as no tensor shows them.
@@ -212,29 +233,7 @@ class SlotPool {
   std::vector<at::Tensor> free_;
 };
 
-// Average pooling saves its input and asks backward for its sizes alone.
-TEST(VanishingMemory, H1OfWhichBackwardAsksTheSizesAloneMayBeGoneOrThatIsAnError) {
-  const auto program = [](const RunPart& run) {
-    auto weight = torch::randn({TwoPages::kNumbers / 2}).requires_grad_();
-    Tensors all;
-    for (int step = 0; step < 4; ++step) {
-      TwoPages pages;
-      const auto y = run([&] {
-        const auto x = pages.both().requires_grad_();
-        return torch::tanh(torch::avg_pool1d(x, 2) * weight);
-      });
-      pages.take_away(0);
-      pages.take_away(1);
-      y.sum().backward();
-      all.push_back(gradient_of(weight));
-    }
-    return all;
-  };
-  expect_same_or_error_in_every_mode(
-      program, {.text = "bytes in the forward pass and has 0 now", .least_num_same = 1});
-}
-
-/// Steps of `body(pool, weight, step)`, which takes many slots of a pool of two.
+/// Steps of `body(pool, weight)`, which takes many slots of a pool of two.
 HostileProgram steps_with_a_pool(
     const std::function<at::Tensor(SlotPool& pool, const at::Tensor& weight)>& body,
     const std::function<void(SlotPool& pool)>& after = {}) {

@@ -95,7 +95,8 @@ TEST(RawWrite, H2IntoOneBufferThatALoopUsesAgainGivesEachWhatItReadOrAnError) {
     return layers.b(h.exp());
   });
   const int num_errors = expect_same_or_error_in_every_mode(
-      program, {.text = "without the dispatcher's knowledge", .least_num_same = 17});
+      program, {.text = "were overwritten by another thread or without the dispatcher's knowledge",
+                .least_num_same = 17});
   EXPECT_LE(num_errors, std::ranges::count_if(every_mode(), is_unverified));
 }
 
