@@ -4,9 +4,9 @@
 #include <limits>
 
 #include "tape/aten/bytes.h"
+#include "tape/aten/geometry.h"
 #include "tape/aten/lent_memory.h"
 #include "tape/prints/byte_runs.h"
-#include "tape/prints/extents.h"
 
 namespace gradrecomp::tape {
 namespace {

@@ -10,8 +10,8 @@
 #include "gradrecomp/kernels/table.h"
 #include "tape/aten/bytes.h"
 #include "tape/aten/capture.h"
+#include "tape/aten/geometry.h"
 #include "tape/own_work.h"
-#include "tape/prints/extents.h"
 
 namespace gradrecomp::tape {
 namespace {

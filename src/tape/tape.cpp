@@ -260,7 +260,8 @@ void Tape::share_what_is_held() {
 // read, so replays must not read it; handles still do, as in plain training.
 void Tape::distrust_if_written(ValueId id) {
   Value& value = values_[id];
-  const bool is_content = value.overwritten_by < 0 && value.owner.use_count() > 0;
+  const bool is_content =
+      value.overwritten_by < 0 && !value.snapshot && value.owner.use_count() > 0;
   if (!is_content || value.num_reads == 0 || !value.version_counter.enabled()) return;
   if (value.uninitialized && !value.must_keep) return;
   const auto due = static_cast<std::uint32_t>(value.num_due_bumps);

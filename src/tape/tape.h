@@ -99,6 +99,8 @@ class Tape : public std::enable_shared_from_this<Tape> {
   }
   /// From now on `storage` is known to contain `value`.
   void know(const c10::StorageImpl* storage, ValueId value) { by_storage_[storage] = value; }
+  /// From now on what is read of its storage is another value.
+  void forget(ValueId value) { by_storage_.erase(values_[value].owner._unsafe_get_target()); }
   /// Knows what a replay made, too: a backward pass inside the region goes on with it as it would
   /// with the original.
   void know_copy(ValueId value, const c10::Storage& storage);

@@ -10,8 +10,8 @@
 #include <utility>
 #include <vector>
 
+#include "tape/aten/geometry.h"
 #include "tape/op.h"
-#include "tape/prints/extents.h"
 
 namespace gradrecomp::tape {
 
@@ -31,14 +31,15 @@ enum class Hold : std::uint8_t {
 
 /// What is known of the tensors with one version counter.
 struct Followed {
-  Extent shown;  ///< of the value, as far as ops have read it through them
+  Extent shown;  ///< of the value, by them and by what is a view of them
   std::uint32_t sealed_version = 0;
 };
 
 /// Tensors over a value's memory that count by themselves: autograd does not take them for views
 /// (aten::_unsafe_view), or they were given that memory, as parameters in one buffer are.
 struct Alias : Followed {
-  explicit Alias(c10::VariableVersion by) : counter(std::move(by)) {}
+  Alias(c10::VariableVersion by, Extent of_value)
+      : Followed{.shown = of_value}, counter(std::move(by)) {}
 
   c10::VariableVersion counter;
 };
@@ -47,7 +48,7 @@ struct Alias : Followed {
 struct RareParts {
   std::shared_ptr<ValueCopy> copy = {};  ///< of a value that may be away, as long as it is held
   std::vector<Alias> aliases = {};
-  std::optional<Followed> own = {};   ///< of the value's own counter; known where aliases are read
+  std::optional<Followed> own = {};   ///< of the value's own counter; unknown: it shows all
   std::uint32_t retired_version = 0;  ///< of counters that only the tape still has
   /// The program's own hold at the seal, as it were, until no handle is left: it may write to the
   /// memory past its version and let go of it, and autograd would read that.

@@ -25,7 +25,7 @@ TEST(Validators, ReadBytesWithUnits) {
 }
 
 TEST(Validators, RefuseWhatIsNoNumberOfBytes) {
-  for (const std::string text : {"", "0", "-1", "-1KiB", "5XB", "nan", "1e9", "99999999TiB"}) {
+  for (const std::string text : {"0", "-1", "-1KiB", "5XB", "nan", "1e9", "99999999TiB"}) {
     EXPECT_EQ(refusal(byte_size(), text),
               "is " + text +
                   ", but must be a positive number of bytes, with a unit or none, "
@@ -35,7 +35,7 @@ TEST(Validators, RefuseWhatIsNoNumberOfBytes) {
 
 TEST(Validators, ReadWholeNumbers) {
   EXPECT_EQ(taken(whole_number(1, 4), "4"), "4");
-  for (const std::string text : {"", "1.5", "0", "5", "x", "-1", "99999999999999999999"}) {
+  for (const std::string text : {"1.5", "0", "5", "x", "-1", "99999999999999999999"}) {
     EXPECT_EQ(refusal(whole_number(1, 4), text),
               "is " + text + ", but must be a whole number from 1 to 4.");
   }
@@ -57,9 +57,18 @@ TEST(Validators, ReadNames) {
   EXPECT_EQ(refusal(names, "On"), "is On, but must be one of on, off.");
 }
 
+// As an option is whose value is a variable of the shell that is not set.
+TEST(Validators, RefuseWhatIsEmpty) {
+  EXPECT_EQ(taken(file_name(), "plan.json"), "plan.json");
+  EXPECT_EQ(refusal(file_name(), ""), "is empty, but must be the name of a file.");
+  for (const auto& validator : {byte_size(), whole_number(1, 4), nonnegative(), one_of({"on"})}) {
+    EXPECT_TRUE(refusal(validator, "").starts_with("is empty, but must be "));
+  }
+}
+
 TEST(Validators, ReadFixedPolicies) {
   EXPECT_EQ(taken(fixed_policy(), "every_2"), "every_2");
-  for (const std::string text : {"every-0", "max-overhead", "plain", "5%", ""}) {
+  for (const std::string text : {"every-0", "max-overhead", "plain", "5%"}) {
     EXPECT_EQ(refusal(fixed_policy(), text).find("is " + text + ", but must be a fixed policy"),
               0U);
   }

@@ -59,8 +59,10 @@ void add_model_arguments(CLI::App& command, WorkloadOptions& options) {
                   "bfloat16 or float16: mixed precision, in float16 with scaled gradients (none)")
       ->check(one_of({"bfloat16", "float16"}));
   command.add_flag("--channels-last", o.channels_last, "Images and their weights in NHWC");
-  command.add_option("--data", o.data,
-                     "Digits as CSV (.gz) for images, any file for texts; random input without it");
+  command
+      .add_option("--data", o.data,
+                  "Digits as CSV (.gz) for images, any file for texts; random input without it")
+      ->check(file_name());
   command.add_option("--seed", o.seed, "Of weights, random input and dropout")
       ->check(whole_number(0, std::int64_t{1} << 62));
   command.add_option("--grads", o.gradients, "preallocated, or none: counted as activations")
@@ -109,6 +111,7 @@ void add_plan_argument(CLI::App& command, Options& options) {
             std::make_shared<const plan::Plan>(load_input({"--plan", path}, plan::load_plan).plan);
       },
       "A plan instead, made for this model by gradrecomp plan --out");
+  plan->check(file_name());
   for (const auto* budget : {"--max-overhead", "--max-peak", "--policy"}) {
     plan->excludes(command.get_option(budget));
   }
@@ -121,7 +124,7 @@ void add_cost_argument(CLI::App& command, plan::CostModel& cost) {
 }
 
 CLI::Option* add_file_argument(CLI::App& command, NamedFile& file, const std::string& help) {
-  return command.add_option(file.option, file.path, help);
+  return command.add_option(file.option, file.path, help)->check(file_name());
 }
 
 void add_steps_argument(CLI::App& command, std::int64_t& num_steps, const std::string& help,

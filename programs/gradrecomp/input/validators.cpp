@@ -30,7 +30,7 @@ CLI::Validator must_be(const std::string& requirement, const CLI::Validator& che
       if (check(text).empty()) return {};
     } catch (const CLI::ValidationError&) {  // as AsSizeValue throws
     }
-    return fmt::format("is {}, but must be {}.", given, requirement);
+    return fmt::format("is {}, but must be {}.", given.empty() ? "empty" : given, requirement);
   };
   return {apply, ""};
 }
@@ -70,6 +70,11 @@ CLI::Validator byte_size() {
 
 CLI::Validator one_of(const std::vector<std::string>& names) {
   return must_be(fmt::format("one of {}", fmt::join(names, ", ")), CLI::IsMember(names));
+}
+
+CLI::Validator file_name() {
+  const auto check = [](std::string& text) { return text.empty() ? "empty" : ""; };
+  return must_be("the name of a file", {check, ""});
 }
 
 CLI::Validator fixed_policy() {

@@ -27,6 +27,7 @@ CLI::Validator positive();
 /// A positive number of bytes, with a unit such as MiB or none, to bytes.
 CLI::Validator byte_size();
 CLI::Validator one_of(const std::vector<std::string>& names);
+CLI::Validator file_name();
 CLI::Validator fixed_policy();
 
 }  // namespace gradrecomp::program

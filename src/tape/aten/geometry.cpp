@@ -38,9 +38,7 @@ bool Geometry::fills(std::int64_t storage_bytes) const {
 
 bool Geometry::covers(const Geometry& other) const {
   if (shows_same(other)) return true;
-  const Extent mine = extent();
-  const Extent its = other.extent();
-  return is_dense_ && mine.begin <= its.begin && its.end <= mine.end;
+  return is_dense_ && tape::covers(extent(), other.extent());
 }
 
 Extent Geometry::extent() const {

@@ -4,6 +4,9 @@
 #include <c10/core/Storage.h>
 #include <c10/core/impl/SizesAndStrides.h>
 
+#include <algorithm>
+#include <cstdint>
+
 #include "gradrecomp/version.h"
 
 namespace gradrecomp::tape {
@@ -13,6 +16,23 @@ struct Extent {
   std::int64_t begin = 0;
   std::int64_t end = 0;
 };
+
+inline std::int64_t size_of(Extent extent) { return extent.end - extent.begin; }
+
+inline bool covers(Extent outer, Extent inner) {
+  return outer.begin <= inner.begin && inner.end <= outer.end;
+}
+
+inline bool overlap(Extent one, Extent other) {
+  return one.begin < other.end && other.begin < one.end;
+}
+
+/// The least that covers both.
+inline Extent hull(Extent one, Extent other) {
+  if (size_of(one) <= 0) return other;
+  if (size_of(other) <= 0) return one;
+  return {std::min(one.begin, other.begin), std::max(one.end, other.end)};
+}
 
 /// Everything of a tensor but its storage: how to read a value through one argument.
 ///

@@ -8,7 +8,6 @@
 #include "gradrecomp/version.h"
 #include "tape/aten/geometry.h"
 #include "tape/prints/byte_runs.h"
-#include "tape/prints/extents.h"
 
 namespace gradrecomp::tape {
 

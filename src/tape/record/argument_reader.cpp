@@ -113,7 +113,6 @@ void ArgumentReader::read_tensor(Draft& draft, const at::Tensor& tensor, std::in
   read.scratch = scratch;
   read.requires_grad = tensor.requires_grad();
   read.geometry = writer_.tape().geometry_of(tensor);
-  if (!constant) writer_.note_shown(read, tensor, draft.op.reads);
   const bool external = tape_.values()[read.value].external;
   read.has_gradient = external && has_gradient(tensor);
   // A replay inside the region may have made it in memory different from that of the op itself.

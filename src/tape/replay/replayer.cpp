@@ -28,14 +28,40 @@ bool is_here(const Value& value) {
 bool replays_read(const Value& value) { return value.num_wanted > value.num_handles; }
 
 /// Calls `visit(op, read)` for each way in which replays still read `id`, until it returns false;
-/// tells whether it never did.
+/// tells whether it never did. Before the seal nobody knows which they are.
 template <typename Visit>
 bool all_wanted_reads(const Tape& tape, ValueId id, Visit visit) {
   return std::ranges::all_of(tape.ops(), [&](const Op& op) {
-    return op.num_wanted_results == 0 || std::ranges::all_of(op.reads, [&](const Read& read) {
+    const bool is_done = tape.is_sealed() && op.num_wanted_results == 0;
+    return is_done || std::ranges::all_of(op.reads, [&](const Read& read) {
              return read.value != id || read.scratch || visit(op, read);
            });
   });
+}
+
+/// Whether the region that runs may need a result again that is gone, and of which the maker reads
+/// what of `id` may vanish.
+bool may_be_needed(const Tape& tape, ValueId id) {
+  std::vector<bool> wanted;
+  for (const Value& value : tape.values()) {
+    wanted.push_back(value.num_handles > 0 || value.owner.use_count() > 0);
+  }
+  const auto is_dropped = [&](const Result& result) {
+    const Hold hold = tape.values()[result.value].hold;
+    return wanted[result.value] && hold != Hold::kept && hold != Hold::source;
+  };
+  const auto is_gone = [&](const Result& result) {
+    return is_dropped(result) && !tape.live_storage(result.value);
+  };
+  for (auto op = tape.ops().rbegin(); op != tape.ops().rend(); ++op) {
+    if (!op->can_replay() || std::ranges::none_of(op->results, is_dropped)) continue;
+    const bool reads_it = std::ranges::any_of(op->reads, [&](const Read& read) {
+      return read.value == id && !read.scratch && tape.may_vanish(*op, read);
+    });
+    if (reads_it && std::ranges::any_of(op->results, is_gone)) return true;
+    for_each_input(*op, [&](ValueId input) { wanted[input] = true; });
+  }
+  return false;
 }
 
 c10::Storage copy_of_what_is_read(const Tape& tape, ValueId id) {
@@ -87,11 +113,23 @@ void Replayer::release_handle(ValueId handle, const Geometry* shown) {
 
 // No node of the graph reads that from here on, so its owner may free it.
 void Replayer::part_with_what_may_vanish(ValueId id) {
-  if (!tape_.is_sealed()) return tape_.lose_what_may_vanish(id);
+  if (!tape_.is_sealed()) return part_within_region(id);
   if (!replays_read(tape_.values()[id])) return;
   const bool is_there = all_wanted_reads(
       tape_, id, [&](const Op& op, const Read& read) { return !tape_.may_vanish(op, read); });
   if (!is_there) part_with_lent(id);
+}
+
+// What the region goes on to read of that memory is another value, whatever becomes of this one: a
+// plan may not change how values are numbered.
+void Replayer::part_within_region(ValueId id) {
+  const bool is_there = all_wanted_reads(
+      tape_, id, [&](const Op& op, const Read& read) { return !tape_.may_vanish(op, read); });
+  const Value& value = tape_.values()[id];
+  if (is_there || !value.external) return tape_.lose_what_may_vanish(id);
+  tape_.forget(id);
+  if (!value.storage || !may_be_needed(tape_, id)) return tape_.lose_what_may_vanish(id);
+  part_with_lent(id);
 }
 
 // What replays still read of it is copied while it is there: backward runs, up to which plain

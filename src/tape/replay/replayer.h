@@ -39,6 +39,7 @@ class Replayer {
   void copy_before_it_goes(ValueId id);
   void part_with_lent(ValueId id);
   void part_with_what_may_vanish(ValueId id);
+  void part_within_region(ValueId id);
   void bring_back_at(ValueId demanded);
   c10::Storage find_or_replay(ValueId id);
   c10::Storage replay(ValueId id);

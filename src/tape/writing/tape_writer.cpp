@@ -1,6 +1,7 @@
 #include "tape/writing/tape_writer.h"
 
 #include <c10/util/Exception.h>
+#include <torch/csrc/autograd/variable.h>
 
 #include <algorithm>
 #include <cstdlib>
@@ -31,6 +32,18 @@ bool is_followed(const Value& value, const c10::VariableVersion& counter) {
          (value.rare && std::ranges::any_of(value.rare->aliases, is_this));
 }
 
+/// What a write to `tensor`, to the tensor that it is a view of, or to another view of that, may
+/// reach.
+Extent shown_with_counter_of(const at::Tensor& tensor) {
+  const auto* view = torch::autograd::impl::get_view_autograd_meta(tensor);
+  if (view == nullptr) return Geometry(tensor).extent();
+  const at::Tensor& base =
+      view->has_bw_view() ? view->get_backward_view().base_ : view->get_forward_view().base_;
+  const bool knows_base = base.has_storage() && base.is_alias_of(tensor);
+  if (knows_base) return Geometry(base).extent();
+  return {0, static_cast<std::int64_t>(tensor.storage().nbytes())};
+}
+
 }  // namespace
 
 ValueId TapeWriter::read(const at::Tensor& tensor) {
@@ -41,8 +54,11 @@ ValueId TapeWriter::read(const at::Tensor& tensor) {
     return known;
   }
   const ValueId id = add_value(tensor, -1);
-  values()[id].external = true;
-  values()[id].lent = is_lent(*storage);
+  Value& value = values()[id];
+  value.external = true;
+  value.lent = is_lent(*storage);
+  const Extent shown = shown_with_counter_of(tensor);
+  if (size_of(shown) < value.bytes) value.with_rare().own.emplace(Followed{.shown = shown});
   tape_.hold(id, Hold::source, tensor.storage());
   return id;
 }
@@ -84,35 +100,9 @@ void TapeWriter::follow_counter(ValueId id, const at::Tensor& alias) {
     rare.retired_version += known.counter.current_version();
     return true;
   });
-  rare.aliases.emplace_back(counter);
+  if (!rare.own) rare.own.emplace(Followed{.shown = {0, value.bytes}});
+  rare.aliases.emplace_back(counter, shown_with_counter_of(alias));
   value.seen_version += counter.current_version();
-}
-
-void TapeWriter::note_shown(const Read& read, const at::Tensor& tensor,
-                            const std::vector<Read>& of_this_op) {
-  Value& value = values()[read.value];
-  if (!value.external || !value.rare || value.rare->aliases.empty()) return;
-  RareParts& rare = *value.rare;
-  if (!rare.own) rare.own.emplace(Followed{.shown = shown_so_far(read, of_this_op)});
-  const auto& counter = tensor.unsafeGetTensorImpl()->version_counter();
-  const auto alias = std::ranges::find_if(
-      rare.aliases, [&](const Alias& known) { return is_same(known.counter, counter); });
-  Followed& by = alias == rare.aliases.end() ? *rare.own : *alias;
-  by.shown = hull(by.shown, read.geometry->extent());
-}
-
-/// Of a value, to all ops before one that has begun, and to that before `read`.
-Extent TapeWriter::shown_so_far(const Read& read, const std::vector<Read>& of_this_op) const {
-  Extent shown;
-  const auto add_all = [&](const std::vector<Read>& reads) {
-    for (const Read& other : reads) {
-      if (other.value == read.value && &other != &read)
-        shown = hull(shown, other.geometry->extent());
-    }
-  };
-  for (const Op& op : tape_.ops()) add_all(op.reads);
-  add_all(of_this_op);
-  return shown;
 }
 
 ValueId TapeWriter::add(const c10::Storage& storage, OpId producer) {

@@ -42,9 +42,6 @@ class TapeWriter {
 
   /// Notes that `alias` shows `value` too, with a version counter of its own.
   void follow_counter(ValueId value, const at::Tensor& alias);
-  /// Notes what `tensor` shows of an external value, to an op that has `of_this_op` so far, where
-  /// that tells what a write by another tensor has changed.
-  void note_shown(const Read& read, const at::Tensor& tensor, const std::vector<Read>& of_this_op);
   /// Notes what a tensor shows of a source, and all of it if that `reads_beyond` what it shows,
   /// unless it is known or does not matter.
   void print_source(ValueId value, const Geometry& shown, bool reads_beyond);
@@ -84,7 +81,6 @@ class TapeWriter {
   [[nodiscard]] std::deque<Value>& values() const { return tape_.values(); }
   ValueId add(const c10::Storage& storage, OpId producer);
   void take_counter(ValueId id, const at::Tensor& tensor);
-  [[nodiscard]] Extent shown_so_far(const Read& read, const std::vector<Read>& of_this_op) const;
   void hold_while_shown(ValueId id, const at::Tensor& shown);
   template <class Make>
   void add_copy(ValueId id, const Make& make);

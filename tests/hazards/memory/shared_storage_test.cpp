@@ -98,6 +98,69 @@ TEST(SharedStorage, H3SlotsOfARingMayBeFilledBesideTheOneThatIsRead) {
   }
 }
 
+/// Saves `data`, which its backward pass does not look at.
+struct Doubled : torch::autograd::Function<Doubled> {
+  static at::Tensor forward(torch::autograd::AutogradContext* context, const at::Tensor& x,
+                            const at::Tensor& data) {
+    context->save_for_backward({data});
+    return x * 2;
+  }
+  static Tensors backward(torch::autograd::AutogradContext* /*context*/, const Tensors& gradients) {
+    return {gradients[0] * 2, at::Tensor()};
+  }
+};
+
+// One number of many, which the samples that are compared do not have among them.
+void double_one_number(const at::Tensor& tensor) {
+  const torch::NoGradGuard no_grad;
+  tensor.narrow(0, 12'345, 1).mul_(2);
+}
+
+TEST(SharedStorage, H17WritesByATensorThatNoOperatorReadsAreSeen) {
+  const HostileProgram program = [](const RunPart& run) {
+    const auto x = torch::randn({60'000});
+    const auto data = x.data();
+    auto weight = torch::randn({60'000}).requires_grad_();
+    Tensors all;
+    for (int step = 0; step < kNumSteps; ++step) {
+      const auto y = run([&] {
+        const auto scaled = torch::sin(weight * x.sin());
+        const auto doubled = Doubled::apply(weight, data);
+        return torch::tanh(x.cos() * scaled) * doubled;
+      });
+      double_one_number(data);
+      y.sum().backward();
+      all.push_back(gradient_of(weight));
+    }
+    return all;
+  };
+  EXPECT_GT(expect_same_or_error_in_every_mode(program, {.text = "modified by an inplace"}), 0);
+}
+
+TEST(SharedStorage, H17WritesByABufferOfWhichOnlyAnotherPartIsReadAreSeen) {
+  constexpr std::int64_t kHead = 64;
+  const HostileProgram program = [](const RunPart& run) {
+    const auto flat = torch::randn({60'000});
+    auto weight = torch::empty({0});
+    weight.set_data(flat.narrow(0, kHead, 60'000 - kHead));
+    weight.requires_grad_();
+    auto scale = torch::randn({kHead}).requires_grad_();
+    Tensors all;
+    for (int step = 0; step < kNumSteps; ++step) {
+      const auto y = run([&] {
+        const auto factor = torch::tanh((scale * flat.narrow(0, 0, kHead).sin()).sum());
+        return weight.sin().cos().exp() * factor;
+      });
+      double_one_number(flat);
+      y.sum().backward();
+      all.push_back(gradient_of(weight));
+      all.push_back(gradient_of(scale));
+    }
+    return all;
+  };
+  EXPECT_GT(expect_same_or_error_in_every_mode(program, {.text = "modified by an inplace"}), 0);
+}
+
 /// As spectral normalisation does, where both passes come before backward.
 TEST(SharedStorage, H17BuffersUpdatedInEachForwardPassAreUsedByTheirClones) {
   expect_same_in_every_mode([](const RunPart& run) {

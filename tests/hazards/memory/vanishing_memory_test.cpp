@@ -3,13 +3,19 @@
 #include <sys/mman.h>
 #include <torch/library.h>
 #include <torch/torch.h>
+#include <unistd.h>
 
 #include <algorithm>
 #include <cstddef>
 #include <cstdint>
+#include <filesystem>
 #include <functional>
+#include <string>
+#include <string_view>
+#include <system_error>
 #include <vector>
 
+#include "gradrecomp/checkpoint.h"
 #include "hazards/layer_steps.h"
 #include "support/modes.h"
 #include "support/own_operator.h"
@@ -277,6 +283,70 @@ TEST(VanishingMemory, H1GoesBackWhenAPartOfTheGraphGoesBeforeBackward) {
         pool.next();
         pool.next();
       }));
+}
+
+// The plan may need to run again what reads it beside what the graph saved.
+TEST(VanishingMemory, H1GoesBackWhenAPartOfTheGraphGoesWithinTheRegion) {
+  const auto with_head = [](const at::Tensor& mask, const at::Tensor& weight, auto use_head) {
+    const auto rows = weight.narrow(0, 0, 4);
+    at::Tensor head = (mask * rows).sin();
+    const auto y = rows.tanh();
+    const auto mean = (mask.mean() * y).sin().cos();
+    const auto used = use_head(head);
+    head = at::Tensor();
+    return mean.exp() * y * used;
+  };
+  expect_same_in_every_mode(steps_with_a_pool([&](SlotPool& pool, const at::Tensor& weight) {
+    at::Tensor sum = weight.sin().narrow(0, 0, 4);
+    for (int i = 0; i < 3; ++i) {
+      sum = sum + with_head(pool.next(), weight, [](const at::Tensor&) { return 2; });
+    }
+    return sum;
+  }));
+  expect_same_in_every_mode(steps_with_a_pool([&](SlotPool& pool, const at::Tensor& weight) {
+    const auto mask = pool.next();
+    const auto gradient = [&](const at::Tensor& head) {
+      return torch::autograd::grad({head.sum()}, {weight})[0].narrow(0, 0, 4);
+    };
+    // Read once more, by then for the graph that stays.
+    return with_head(mask, weight, gradient) * (mask * weight.narrow(0, 0, 4)).sin() +
+           (mask.mean() * weight.narrow(0, 4, 4)).exp();
+  }));
+}
+
+// Whether it is there is asked without a descriptor of our own, which a program that closes all it
+// does not know would give to a file of its own.
+TEST(VanishingMemory, H1WhetherItIsThereIsAskedWithoutAFile) {
+  std::vector<float> numbers(64, 0.25F);
+  const auto step = [&] {
+    const auto weight = torch::randn({8}).requires_grad_();
+    const auto lent = torch::from_blob(numbers.data(), {8, 8});
+    const auto y = checkpoint([&] {
+      const auto scale = weight.tanh();
+      return ((lent * scale) * (lent.mv(torch::ones({8})) * scale).sin()).exp();
+    });
+    y.sum().backward();
+  };
+  step();
+  for (int descriptor = 3; descriptor < 256; ++descriptor) {
+    std::error_code error;
+    const auto link = "/proc/self/fd/" + std::to_string(descriptor);
+    const std::string target = std::filesystem::read_symlink(link, error).string();
+    if (target.starts_with("/memfd:")) close(descriptor);
+  }
+  constexpr std::string_view kText = "what the program wrote";
+  std::vector<int> files;
+  for (int i = 0; i < 40; ++i) {
+    files.push_back(memfd_create("program", MFD_CLOEXEC));
+    ASSERT_EQ(write(files.back(), kText.data(), kText.size()), static_cast<ssize_t>(kText.size()));
+  }
+  step();
+  for (const int file : files) {
+    std::string text(2 * kText.size(), ' ');
+    const ssize_t size = pread(file, text.data(), text.size(), 0);
+    EXPECT_EQ(text.substr(0, static_cast<std::size_t>(size)), kText);
+    close(file);
+  }
 }
 
 // Autocast copies weights to another type.
