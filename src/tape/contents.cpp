@@ -4,8 +4,8 @@
 #include <limits>
 
 #include "tape/aten/bytes.h"
-#include "tape/aten/geometry.h"
 #include "tape/aten/lent_memory.h"
+#include "tape/geometry/geometry.h"
 #include "tape/prints/byte_runs.h"
 
 namespace gradrecomp::tape {
@@ -14,6 +14,8 @@ namespace {
 constexpr std::int64_t kPage = 4096;
 
 Extent whole(const c10::Storage& storage) { return {0, bytes_in(storage)}; }
+
+bool are_same(Extent one, Extent other) { return covers(one, other) && covers(other, one); }
 
 }  // namespace
 
@@ -45,36 +47,31 @@ void Contents::print(ValueId value, const c10::Storage& storage, const Geometry&
 
 void Contents::print_shown(ValueId value, const c10::Storage& storage, const Reading& reading,
                            Look look) {
-  constexpr std::ptrdiff_t kMostOfAll = 3;
+  constexpr std::ptrdiff_t kMostSampled = 3;
   std::vector<Known>& known = known_[value];
   const Extent extent = extent_to_print(known, storage, reading);
-  const auto num_of_all =
-      std::ranges::count_if(known, [](const Known& other) { return other.print.is_of_all(); });
-  const bool is_of_all = extent.begin == 0 && extent.end == bytes_in(storage);
-  if (is_of_all && num_of_all >= kMostOfAll) look = Look::whole;
+  const auto num_of_the_same = std::ranges::count_if(
+      known, [&](const Known& other) { return are_same(other.print.extent(), extent); });
+  if (num_of_the_same >= kMostSampled) look = Look::whole;
   known.push_back(Known{Print(storage, extent, reading.shown, look)});
 }
 
 // Parameters in one buffer are printed one by one, as are the slots of a ring: the program may
-// write to their neighbours. Where tensors overlap, as those of a batch that is read token by
-// token, or where they are many, all of the storage is printed at a time, with rows as the tensor
-// has them; and all of its words once that has happened a few times. Of memory with gaps, and of a
-// small storage, the parts that overlap are printed together, and nothing beside them.
+// write to their neighbours. Parts that overlap, as a batch and its tokens do, are printed
+// together, with rows as each tensor has them, and all of their words once that has happened a few
+// times. Where there are many, all of the storage is printed, unless it may have gaps.
 Extent Contents::extent_to_print(const std::vector<Known>& known, const c10::Storage& storage,
                                  const Reading& reading) {
   constexpr std::size_t kMostApart = 1000;
   constexpr std::size_t kMostJoined = 32;
   const Extent shown = reading.shown.extent();
   if (reading.reads_beyond) return whole(storage);
-  if (known.size() >= kMostApart && !reading.may_have_gaps) return whole(storage);
-  const bool is_small = bytes_in(storage) <= Print::kSmallBytes && known.size() < kMostJoined;
   Extent extent = shown;
   for (const Known& other : known) {
-    if (!other.print.overlaps(shown)) continue;
-    if (!reading.may_have_gaps && !is_small) return whole(storage);
-    extent = hull(extent, other.print.extent());
+    if (other.print.overlaps(shown)) extent = hull(extent, other.print.extent());
   }
-  return extent;
+  const std::size_t most = are_same(extent, shown) ? kMostApart : kMostJoined;
+  return known.size() >= most && !reading.may_have_gaps ? whole(storage) : extent;
 }
 
 bool Contents::knows(ValueId value, const Geometry& shown, bool reads_beyond) const {

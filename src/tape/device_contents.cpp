@@ -10,7 +10,7 @@
 #include "gradrecomp/kernels/table.h"
 #include "tape/aten/bytes.h"
 #include "tape/aten/capture.h"
-#include "tape/aten/geometry.h"
+#include "tape/geometry/geometry.h"
 #include "tape/own_work.h"
 
 namespace gradrecomp::tape {

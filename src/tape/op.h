@@ -11,10 +11,10 @@
 #include <vector>
 
 #include "gradrecomp/version.h"
-#include "tape/aten/geometry.h"
 #include "tape/aten/rng_state.h"
 #include "tape/dispatch/dispatch_state.h"
 #include "tape/dispatch/op_traits.h"
+#include "tape/geometry/geometry.h"
 #include "tape/substitute.h"
 
 namespace gradrecomp::tape {

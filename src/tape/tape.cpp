@@ -98,10 +98,9 @@ bool Tape::is_made_blindly(const Value& value) const {
 bool Tape::may_vanish(ValueId id, const Geometry& shown, bool reads_beyond) const {
   const Value& value = values_[id];
   if (!value.lent || value.snapshot) return false;
-  return !value.rare ||
-         std::ranges::none_of(value.rare->shown_by_handles, [&](const Geometry* there) {
-           return reads_beyond ? there->fills(value.bytes) : there->covers(shown);
-         });
+  if (!value.rare || !value.rare->lent_parts) return true;
+  const LentParts& parts = *value.rare->lent_parts;
+  return reads_beyond ? !parts.shows(Extent{0, value.bytes}) : !parts.shows(shown);
 }
 
 void Tape::print(ValueId id, const Geometry& geometry, Guard guard) {
@@ -172,12 +171,20 @@ void Tape::lose(ValueId id) {
   }
 }
 
-void Tape::lose_what_may_vanish(ValueId id) {
-  for (Op& op : ops_) {
-    const bool reads = std::ranges::any_of(
-        op.reads, [&](const Read& read) { return read.value == id && may_vanish(op, read); });
-    if (reads) give_up(op);
-  }
+std::vector<OpId> Tape::ops_that_lose(ValueId id, Extent shown) {
+  std::vector<OpId> all = values_[id].with_lent_parts().readers_in(shown);
+  std::erase_if(all, [&](OpId reader) {
+    const Op& op = ops_[reader];
+    const bool may_run = op.replayable && (!sealed_ || op.num_wanted_results > 0);
+    return !may_run || std::ranges::none_of(op.reads, [&](const Read& read) {
+      return read.value == id && !read.scratch && may_vanish(op, read);
+    });
+  });
+  return all;
+}
+
+void Tape::lose(ValueId id, const std::vector<OpId>& to_readers) {
+  for (const OpId reader : to_readers) give_up(ops_[reader]);
   const Value& value = values_[id];
   if (value.num_handles > 0 || value.snapshot) return;
   values_[id].lost = true;

@@ -14,7 +14,7 @@
 #include "gradrecomp/guard.h"
 #include "gradrecomp/plan/plan.h"
 #include "tape/away/absence_plan.h"
-#include "tape/geometries.h"
+#include "tape/geometry/geometries.h"
 #include "tape/timer.h"
 #include "tape/value.h"
 
@@ -151,8 +151,11 @@ class Tape : public std::enable_shared_from_this<Tape> {
   /// Notes that what `value` contained is gone: ops that read it cannot be replayed, unless it
   /// can be made again.
   void lose(ValueId value);
-  /// The same of what ops read of lent memory that no handle shows any more.
-  void lose_what_may_vanish(ValueId value);
+  /// The same of parts of lent memory, which is lost to the ops that read them.
+  void lose(ValueId value, const std::vector<OpId>& to_readers);
+  /// Those that may run again and of which a part may vanish of what they read of a value in lent
+  /// memory, now that a handle has gone that has `shown` it.
+  [[nodiscard]] std::vector<OpId> ops_that_lose(ValueId value, Extent shown);
   /// Starts the way back from host memory; readers of the value wait for its end.
   void bring_back(ValueId value);
   /// Lets go of what a replay or a transfer made; what host memory has stays there.

@@ -10,7 +10,8 @@
 #include <utility>
 #include <vector>
 
-#include "tape/aten/geometry.h"
+#include "tape/geometry/geometry.h"
+#include "tape/lent_parts.h"
 #include "tape/op.h"
 
 namespace gradrecomp::tape {
@@ -53,9 +54,7 @@ struct RareParts {
   /// The program's own hold at the seal, as it were, until no handle is left: it may write to the
   /// memory past its version and let go of it, and autograd would read that.
   c10::Storage shared = {};
-  /// What handles show of lent memory, which is there as long as they are. Of those that the tape
-  /// keeps.
-  std::vector<const Geometry*> shown_by_handles = {};
+  std::unique_ptr<LentParts> lent_parts = {};
 
   [[nodiscard]] std::uint32_t aliases_version() const {
     std::uint32_t version = retired_version;
@@ -129,6 +128,12 @@ struct Value {
   RareParts& with_rare() {
     if (!rare) rare = std::make_unique<RareParts>();
     return *rare;
+  }
+
+  LentParts& with_lent_parts() {
+    RareParts& parts = with_rare();
+    if (!parts.lent_parts) parts.lent_parts = std::make_unique<LentParts>();
+    return *parts.lent_parts;
   }
 
   /// Whether `other` is the storage that it is a content of.

@@ -6,7 +6,7 @@
 #include <utility>
 
 #include "tape/aten/below_recording.h"
-#include "tape/aten/geometry.h"
+#include "tape/geometry/geometry.h"
 
 namespace gradrecomp::tape {
 namespace {

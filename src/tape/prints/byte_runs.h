@@ -5,7 +5,7 @@
 #include <cstdint>
 
 #include "gradrecomp/version.h"
-#include "tape/aten/geometry.h"
+#include "tape/geometry/geometry.h"
 
 namespace gradrecomp::tape {
 

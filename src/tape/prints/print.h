@@ -6,7 +6,7 @@
 #include <vector>
 
 #include "gradrecomp/version.h"
-#include "tape/aten/geometry.h"
+#include "tape/geometry/geometry.h"
 #include "tape/prints/byte_runs.h"
 
 namespace gradrecomp::tape {

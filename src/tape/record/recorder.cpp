@@ -49,7 +49,7 @@ bool copies_buffer(const Op& copy, const Tape& tape) {
   return std::ranges::any_of(copy.reads, [&](const Read& read) {
     const Value& value = tape.values()[read.value];
     return value.external && !read.written && !read.requires_grad &&
-           value.bytes <= kMostCopiedBytes;
+           size_of(read.geometry->extent()) <= kMostCopiedBytes;
   });
 }
 

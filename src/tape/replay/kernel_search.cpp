@@ -182,29 +182,43 @@ void KernelSearch::verify_step(OpId id, bool may_join) {
   if (!step) return;
   const auto dtype = kernels::dtype_of(op.reads[step->input].geometry->scalar_type());
   for (int formula = 0; formula < num_formulas(*step, *dtype); ++formula) {
-    if (!step_fits_pattern(op, *step, formula)) continue;
+    if (!step_fits_patterns(op, *step, formula)) continue;
     op.method = {.formula = static_cast<std::int8_t>(formula),
                  .joins = may_join && step_after(tape_, id).has_value()};
     return;
   }
 }
 
+// In pieces that LibTorch does not divide among threads: nothing else in the program may do that,
+// and a child that it forks cannot do it once its parent has.
+bool KernelSearch::step_fits_patterns(Op& op, const PointwiseStep& step, int formula) {
+  for (std::int64_t first = 0; first < kPatternSize; first += kOnOneThread) {
+    if (!step_fits_pattern(op, step, formula, first)) return false;
+  }
+  return true;
+}
+
 // A pointwise op's result for one element does not depend on shapes. Its scalar may change in the
 // next step, to one that 16 bits cannot hold, though they may hold this one.
-bool KernelSearch::step_fits_pattern(Op& op, PointwiseStep step, int formula) {
+bool KernelSearch::step_fits_pattern(Op& op, PointwiseStep step, int formula, std::int64_t first) {
   const Read& input = op.reads[step.input];
   const BelowRecording below;  // patterns are ours, whatever transforms the program has on
   const auto type = input.geometry->scalar_type();
   const auto options = at::TensorOptions().device(op.stream ? op.stream->device() : at::kCPU);
-  const at::Tensor x = pattern(kPatternSize, options.dtype(type));
+  const auto numbers = [&](c10::ScalarType dtype, int phase) {
+    return pattern(kPatternSize, options.dtype(dtype), phase)
+        .narrow(0, first, kOnOneThread)
+        .clone();
+  };
+  const at::Tensor x = numbers(type, 0);
   Stack stack(op.arguments);
   stack[input.argument] = x.clone();
   at::Tensor operand;
   if (step.operand >= 0) {
     const Read& other = op.reads[step.operand];
     const bool is_number = other.geometry->sizes().empty();
-    operand = is_number ? pattern_number(*other.geometry)
-                        : pattern(kPatternSize, options.dtype(other.geometry->scalar_type()), 1);
+    operand =
+        is_number ? pattern_number(*other.geometry) : numbers(other.geometry->scalar_type(), 1);
     stack[other.argument] = operand;
   } else if (step.kind != kernels::StepKind::relu) {
     step.scalar = kPatternNumber;

@@ -51,7 +51,8 @@ class KernelSearch : protected Sweep {
   bool fits(Op& op, int formula, std::vector<at::Tensor>& tensors);
   void find_step(OpId id, double& seconds);
   void verify_step(OpId id, bool may_join);
-  bool step_fits_pattern(Op& op, PointwiseStep step, int formula);
+  bool step_fits_patterns(Op& op, const PointwiseStep& step, int formula);
+  bool step_fits_pattern(Op& op, PointwiseStep step, int formula, std::int64_t first);
   void begin_trial(OpId id, OpId last, double seconds);
   int count_candidates(OpId id, OpId last);
   [[nodiscard]] bool are_found_equal(const c10::Storage& one, const c10::Storage& other);

@@ -39,9 +39,9 @@ bool all_wanted_reads(const Tape& tape, ValueId id, Visit visit) {
   });
 }
 
-/// Whether the region that runs may need a result again that is gone, and of which the maker reads
-/// what of `id` may vanish.
-bool may_be_needed(const Tape& tape, ValueId id) {
+/// Whether the region that runs may need a result again that is gone, and that one of `makers`
+/// made.
+bool may_be_needed(const Tape& tape, const std::vector<OpId>& makers) {
   std::vector<bool> wanted;
   for (const Value& value : tape.values()) {
     wanted.push_back(value.num_handles > 0 || value.owner.use_count() > 0);
@@ -55,13 +55,10 @@ bool may_be_needed(const Tape& tape, ValueId id) {
   };
   for (auto op = tape.ops().rbegin(); op != tape.ops().rend(); ++op) {
     if (!op->can_replay() || std::ranges::none_of(op->results, is_dropped)) continue;
-    const bool reads_it = std::ranges::any_of(op->reads, [&](const Read& read) {
-      return read.value == id && !read.scratch && tape.may_vanish(*op, read);
-    });
-    if (reads_it && std::ranges::any_of(op->results, is_gone)) return true;
     for_each_input(*op, [&](ValueId input) { wanted[input] = true; });
   }
-  return false;
+  return std::ranges::any_of(
+      makers, [&](OpId maker) { return std::ranges::any_of(tape.ops()[maker].results, is_gone); });
 }
 
 c10::Storage copy_of_what_is_read(const Tape& tape, ValueId id) {
@@ -87,12 +84,6 @@ bool fits_where_read(Tape& tape, ValueId id) {
   });
 }
 
-void forget_shown(Value& value, const Geometry* shown) {
-  auto& all = value.with_rare().shown_by_handles;
-  const auto one = std::ranges::find(all, shown);
-  if (one != all.end()) all.erase(one);
-}
-
 }  // namespace
 
 void Replayer::release_handle(ValueId handle, const Geometry* shown) {
@@ -104,52 +95,50 @@ void Replayer::release_handle(ValueId handle, const Geometry* shown) {
   touch(&tape_);
   Value& value = tape_.values()[id];
   --value.num_handles;
-  if (value.lent) forget_shown(value, shown);
   if (value.num_handles == 0 && value.rare) value.rare->shared = c10::Storage();
   if (value.num_handles == 0 && value.hold == Hold::cached) tape_.let_go(id);
   if (tape_.is_sealed()) tape_.stop_wanting(id);
-  if (value.lent && !value.snapshot) part_with_what_may_vanish(id);
+  const bool was_last = value.lent && value.with_lent_parts().remove_handle(shown);
+  if (was_last && !value.snapshot) part_with_what_may_vanish(id, shown->extent());
 }
 
 // No node of the graph reads that from here on, so its owner may free it.
-void Replayer::part_with_what_may_vanish(ValueId id) {
-  if (!tape_.is_sealed()) return part_within_region(id);
-  if (!replays_read(tape_.values()[id])) return;
-  const bool is_there = all_wanted_reads(
-      tape_, id, [&](const Op& op, const Read& read) { return !tape_.may_vanish(op, read); });
-  if (!is_there) part_with_lent(id);
+void Replayer::part_with_what_may_vanish(ValueId id, Extent shown) {
+  const Value& value = tape_.values()[id];
+  if (tape_.is_sealed() && !replays_read(value)) return;
+  const std::vector<OpId> losing = tape_.ops_that_lose(id, shown);
+  if (!tape_.is_sealed()) return part_within_region(id, losing);
+  if (!losing.empty()) part_with_lent(id, losing);
 }
 
 // What the region goes on to read of that memory is another value, whatever becomes of this one: a
 // plan may not change how values are numbered.
-void Replayer::part_within_region(ValueId id) {
-  const bool is_there = all_wanted_reads(
-      tape_, id, [&](const Op& op, const Read& read) { return !tape_.may_vanish(op, read); });
+void Replayer::part_within_region(ValueId id, const std::vector<OpId>& losing) {
   const Value& value = tape_.values()[id];
-  if (is_there || !value.external) return tape_.lose_what_may_vanish(id);
-  tape_.forget(id);
-  if (!value.storage || !may_be_needed(tape_, id)) return tape_.lose_what_may_vanish(id);
-  part_with_lent(id);
+  const bool is_lost = !losing.empty() && value.external;
+  if (is_lost) tape_.forget(id);
+  if (!is_lost || !value.storage || !may_be_needed(tape_, losing)) return tape_.lose(id, losing);
+  part_with_lent(id, losing);
 }
 
 // What replays still read of it is copied while it is there: backward runs, up to which plain
 // training had to have it, or its owner has not been told to free it. Around that there may be
 // nothing, or a whole data set. Handles go on with the memory as it is.
-void Replayer::part_with_lent(ValueId id) {
+void Replayer::part_with_lent(ValueId id, const std::vector<OpId>& losing) {
   Value& value = tape_.values()[id];
   if (!value.storage) return;
   const bool is_still_there = torch::autograd::get_current_graph_task_id() >= 0 ||
                               has_deleter(*value.storage.unsafeGetStorageImpl());
   const bool can_be_copied =
       is_still_there && bytes_in(value.storage) == value.bytes && can_have_like(value.storage);
-  if (!can_be_copied || !fits_where_read(tape_, id)) return tape_.lose_what_may_vanish(id);
+  if (!can_be_copied || !fits_where_read(tape_, id)) return tape_.lose(id, losing);
   const OwnWork own_work;
   try {
     if (value.num_handles > 0) value.with_rare().shared = value.storage;
     const StreamScope stream(stream_of_maker(tape_, id));
     value.storage = copy_of_what_is_read(tape_, id);
   } catch (const std::exception&) {
-    return tape_.lose_what_may_vanish(id);  // no memory: destructors call this, so none may throw
+    return tape_.lose(id, losing);  // no memory: destructors call this, so none may throw
   }
   value.snapshot = true;
   tape_.counts().unplanned_bytes += value.bytes;
@@ -163,7 +152,7 @@ void Replayer::copy_before_it_goes(ValueId id) {
   if (!value.lent || value.snapshot || !replays_read(value) || !in_backward || !tape_.is_sealed()) {
     return;
   }
-  part_with_lent(id);
+  part_with_lent(id, {});
 }
 
 void Replayer::hold_while_used(const at::Tensor& unpacked) {

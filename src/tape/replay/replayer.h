@@ -37,9 +37,9 @@ class Replayer {
   void note_early_backward();
   void let_go_of_unused();
   void copy_before_it_goes(ValueId id);
-  void part_with_lent(ValueId id);
-  void part_with_what_may_vanish(ValueId id);
-  void part_within_region(ValueId id);
+  void part_with_lent(ValueId id, const std::vector<OpId>& losing);
+  void part_with_what_may_vanish(ValueId id, Extent shown);
+  void part_within_region(ValueId id, const std::vector<OpId>& losing);
   void bring_back_at(ValueId demanded);
   c10::Storage find_or_replay(ValueId id);
   c10::Storage replay(ValueId id);

@@ -17,7 +17,12 @@ at::Tensor pattern(std::int64_t count, at::TensorOptions options, int phase) {
   const BelowRecording below;
   const double first = static_cast<double>(phase) * static_cast<double>(kPatternSize);
   const auto numbers =
-      at::arange(count, options.dtype(at::kFloat)).add_(first).mul_(kPatternNumber).sin_().neg_();
+      at::arange(count, options.dtype(at::kFloat)).add_(first).mul_(kPatternNumber);
+  const std::int64_t piece = numbers.is_cpu() ? kOnOneThread : count;
+  for (std::int64_t i = 0; i < count; i += piece) {
+    numbers.narrow(0, i, std::min(piece, count - i)).sin_();
+  }
+  numbers.neg_();
   if (options.dtype() == at::kBool) return numbers.gt(0);
   return numbers.to(options.dtype());
 }

@@ -5,7 +5,7 @@
 
 #include <cstdint>
 
-#include "tape/aten/geometry.h"
+#include "tape/geometry/geometry.h"
 
 namespace gradrecomp::tape {
 
@@ -14,6 +14,9 @@ namespace gradrecomp::tape {
 
 /// Elements of a pattern by which two kernels can be told apart.
 constexpr std::int64_t kPatternSize = 4096;
+
+/// Of so many LibTorch's pointwise operators make no work for other threads.
+constexpr std::int64_t kOnOneThread = 2048;
 
 /// In 16 bits not exactly, so that it shows where a scalar is rounded to them.
 constexpr double kPatternNumber = 0.7548776662466927;

@@ -133,7 +133,7 @@ ValueId TapeWriter::add_constant(const at::Tensor& number) {
 // Plain training reads it in backward, so it is there until then.
 void TapeWriter::hold_while_shown(ValueId id, const at::Tensor& shown) {
   Value& value = values()[id];
-  value.with_rare().shown_by_handles.push_back(tape_.geometry_of(shown));
+  value.with_lent_parts().add_handle(tape_.geometry_of(shown));
   if (!value.external || value.hold != Hold::none) return;
   tape_.hold(id, Hold::source, shown.storage());
   value.lost = false;
@@ -220,8 +220,9 @@ ValueId TapeWriter::add_version(ValueId old, c10::Storage storage, OpId producer
   // A handle means the memory, whatever is in it when backward looks; autograd's version check
   // is made by the handle itself.
   value.num_handles = std::exchange(before.num_handles, 0);
-  if (before.rare && !before.rare->shown_by_handles.empty()) {
-    value.with_rare().shown_by_handles = std::exchange(before.rare->shown_by_handles, {});
+  if (before.rare && before.rare->lent_parts) {
+    value.with_rare().lent_parts = std::move(before.rare->lent_parts);
+    value.rare->lent_parts->forget_readers();
   }
   before.overwritten_by = id;
   const bool was_in_window = before.hold == Hold::window;
@@ -236,8 +237,16 @@ ValueId TapeWriter::add_version(ValueId old, c10::Storage storage, OpId producer
 
 OpId TapeWriter::add_op(Op&& op) {
   if (op.rng) tape_.findings().draws = true;
+  const auto id = static_cast<OpId>(tape_.ops().size());
+  for (const Read& read : op.reads) {
+    Value& value = values()[read.value];
+    if (!value.lent || read.scratch) continue;
+    const bool reads_all = op.traits->reads_beyond;
+    value.with_lent_parts().add_reader(reads_all ? Extent{0, value.bytes} : read.geometry->extent(),
+                                       id);
+  }
   tape_.ops().push_back(std::move(op));
-  return static_cast<OpId>(tape_.ops().size()) - 1;
+  return id;
 }
 
 void TapeWriter::snapshot_before_write(ValueId id) {

@@ -314,6 +314,32 @@ TEST(VanishingMemory, H1GoesBackWhenAPartOfTheGraphGoesWithinTheRegion) {
   }));
 }
 
+// Each token is saved, read beside that, and let go of without a backward pass, or with one.
+TEST(VanishingMemory, H1OfASequenceIsLetGoOfTokenByToken) {
+  constexpr std::int64_t kNumTokens = 1000;
+  std::vector<float> numbers(kNumTokens * 4);
+  for (std::size_t i = 0; i < numbers.size(); ++i) numbers[i] = 0.5F + 0.01F * (i % 37);
+  expect_same_in_every_mode([&](const RunPart& run) {
+    auto weight = torch::randn({4}).requires_grad_();
+    Tensors all;
+    for (int step = 0; step < 4; ++step) {
+      const auto y = run([&] {
+        const auto sequence = torch::from_blob(numbers.data(), {kNumTokens, 4});
+        at::Tensor state = weight.sin();
+        for (std::int64_t i = 0; i < kNumTokens; ++i) {
+          const auto token = sequence.select(0, i);
+          state = torch::tanh(state * token + token);
+        }
+        return state;
+      });
+      if (step % 2 == 0) continue;
+      y.sum().backward();
+      all.push_back(gradient_of(weight));
+    }
+    return all;
+  });
+}
+
 // Whether it is there is asked without a descriptor of our own, which a program that closes all it
 // does not know would give to a file of its own.
 TEST(VanishingMemory, H1WhetherItIsThereIsAskedWithoutAFile) {

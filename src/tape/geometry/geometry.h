@@ -59,9 +59,8 @@ class Geometry {
   [[nodiscard]] std::size_t hash() const;
   /// Whether it shows each element of a storage of so many bytes, once, in whatever order.
   [[nodiscard]] bool fills(std::int64_t storage_bytes) const;
-  /// Whether all memory that `other` shows is shown by this one, too, as far as can be told at
-  /// once.
-  [[nodiscard]] bool covers(const Geometry& other) const;
+  /// Whether it shows all memory of its extent, each element once.
+  [[nodiscard]] bool is_dense() const { return is_dense_; }
   /// The bytes of the storage from the first that it shows to the last.
   [[nodiscard]] Extent extent() const;
   /// The kind of device.

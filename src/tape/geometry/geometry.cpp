@@ -1,4 +1,4 @@
-#include "tape/aten/geometry.h"
+#include "tape/geometry/geometry.h"
 
 #include <c10/util/accumulate.h>
 #include <c10/util/hash.h>
@@ -34,11 +34,6 @@ std::size_t Geometry::hash() const {
 bool Geometry::fills(std::int64_t storage_bytes) const {
   const auto bytes = c10::multiply_integers(sizes()) * static_cast<std::int64_t>(dtype_.itemsize());
   return is_dense_ && storage_offset_ == 0 && bytes == storage_bytes;
-}
-
-bool Geometry::covers(const Geometry& other) const {
-  if (shows_same(other)) return true;
-  return is_dense_ && tape::covers(extent(), other.extent());
 }
 
 Extent Geometry::extent() const {

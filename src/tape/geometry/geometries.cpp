@@ -1,4 +1,4 @@
-#include "tape/geometries.h"
+#include "tape/geometry/geometries.h"
 
 namespace gradrecomp::tape {
 

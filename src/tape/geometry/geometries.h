@@ -2,7 +2,7 @@
 
 #include <unordered_set>
 
-#include "tape/aten/geometry.h"
+#include "tape/geometry/geometry.h"
 
 namespace gradrecomp::tape {
 

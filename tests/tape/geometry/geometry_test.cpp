@@ -1,4 +1,4 @@
-#include "tape/aten/geometry.h"
+#include "tape/geometry/geometry.h"
 
 #include <gtest/gtest.h>
 #include <torch/torch.h>
