@@ -15,8 +15,6 @@ constexpr std::int64_t kPage = 4096;
 
 Extent whole(const c10::Storage& storage) { return {0, bytes_in(storage)}; }
 
-bool are_same(Extent one, Extent other) { return covers(one, other) && covers(other, one); }
-
 }  // namespace
 
 Extent extent_read(const Op& op, const Read& read) {
@@ -50,28 +48,36 @@ void Contents::print_shown(ValueId value, const c10::Storage& storage, const Rea
   constexpr std::ptrdiff_t kMostSampled = 3;
   std::vector<Known>& known = known_[value];
   const Extent extent = extent_to_print(known, storage, reading);
-  const auto num_of_the_same = std::ranges::count_if(
-      known, [&](const Known& other) { return are_same(other.print.extent(), extent); });
+  const auto num_of_the_same = std::ranges::count_if(known, [&](const Known& other) {
+    return covers(other.print.extent(), extent) && covers(extent, other.print.extent());
+  });
   if (num_of_the_same >= kMostSampled) look = Look::whole;
   known.push_back(Known{Print(storage, extent, reading.shown, look)});
 }
 
 // Parameters in one buffer are printed one by one, as are the slots of a ring: the program may
-// write to their neighbours. Parts that overlap, as a batch and its tokens do, are printed
-// together, with rows as each tensor has them, and all of their words once that has happened a few
-// times. Where there are many, all of the storage is printed, unless it may have gaps.
+// write to their neighbours. Parts that overlap are printed together, with rows as each tensor has
+// them, and all of their words once that has happened a few times. Where more overlap, as those of
+// a batch that is read token by token, or where they are many, all of the storage is printed,
+// unless it may have gaps.
 Extent Contents::extent_to_print(const std::vector<Known>& known, const c10::Storage& storage,
                                  const Reading& reading) {
   constexpr std::size_t kMostApart = 1000;
-  constexpr std::size_t kMostJoined = 32;
+  constexpr int kMostJoined = 32;
+  constexpr int kMostJoinedOfLarge = 4;
   const Extent shown = reading.shown.extent();
   if (reading.reads_beyond) return whole(storage);
   Extent extent = shown;
+  int num_joined = 0;
   for (const Known& other : known) {
-    if (other.print.overlaps(shown)) extent = hull(extent, other.print.extent());
+    if (!other.print.overlaps(shown)) continue;
+    extent = hull(extent, other.print.extent());
+    ++num_joined;
   }
-  const std::size_t most = are_same(extent, shown) ? kMostApart : kMostJoined;
-  return known.size() >= most && !reading.may_have_gaps ? whole(storage) : extent;
+  const bool is_large = bytes_in(storage) > Print::kSmallBytes;
+  const bool are_many =
+      known.size() >= kMostApart || num_joined > (is_large ? kMostJoinedOfLarge : kMostJoined);
+  return are_many && !reading.may_have_gaps ? whole(storage) : extent;
 }
 
 bool Contents::knows(ValueId value, const Geometry& shown, bool reads_beyond) const {

@@ -2,9 +2,7 @@
 #include <c10/core/CPUAllocator.h>
 #include <gmock/gmock.h>
 #include <malloc.h>
-#include <sys/wait.h>
 #include <torch/torch.h>
-#include <unistd.h>
 
 #include <atomic>
 #include <condition_variable>
@@ -104,40 +102,6 @@ TEST_F(ProcessEnd, H7BlocksFromBeforeTheFirstRegionAreFreedThroughTheAllocatorOf
     for (int i = 0; i < kNumBlocks; ++i)
       blocks.push_back(c10::GetCPUAllocator()->raw_allocate(100 + i));
     for (void* block : blocks) c10::GetCPUAllocator()->raw_deallocate(block);
-    std::exit(0);
-  };
-  EXPECT_EXIT(body(), ::testing::ExitedWithCode(0), "");
-}
-
-/// Forks a child that works in parallel, and ends the program if that does not end.
-void fork_a_child_at_work() {
-  constexpr unsigned kMostSeconds = 60;
-  const pid_t child = fork();
-  if (child == 0) {
-    alarm(kMostSeconds);
-    at::ones({1 << 20}).sin();
-    std::_Exit(0);
-  }
-  int status = 0;
-  waitpid(child, &status, 0);
-  if (status != 0) std::_Exit(1);
-}
-
-// OpenMP's threads do not survive that, and a child waits for them if its parent has started any.
-TEST_F(ProcessEnd, H7OfChildrenThatWorkInParallelComesWhereTheProgramDoesNot) {
-  const auto body = [] {
-    at::set_num_threads(2);
-    const auto weight = torch::randn({16, 16}).requires_grad_();
-    Region region({.policy = "drop_all"});
-    for (int step = 0; step < 3; ++step) {
-      const auto y = region.run([&] {
-        const auto h = torch::dropout(weight.mm(weight).tanh(), 0.3, true);
-        return torch::gelu(h.sin() * h.exp()).mm(weight);
-      });
-      fork_a_child_at_work();
-      y.sum().backward();
-      fork_a_child_at_work();
-    }
     std::exit(0);
   };
   EXPECT_EXIT(body(), ::testing::ExitedWithCode(0), "");

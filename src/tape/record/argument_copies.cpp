@@ -31,6 +31,7 @@ void ArgumentCopies::add_to(Draft& draft, const torch::jit::Stack& stack) {
   if (is_copying_) return;  // the call is a copy itself
   add_statistics(draft, stack);
   add_lent_parameters(draft, stack);
+  if (writer_.has_written_externals() && !draft.traits.copies) add_written_externals(draft, stack);
 }
 
 // A BatchNorm in training, after the region, updates running statistics without raising their
@@ -64,8 +65,32 @@ void ArgumentCopies::add_lent_parameters(Draft& draft, const torch::jit::Stack& 
     if (!tensor.defined() || !tensor.requires_grad() || !is_worth_a_copy(tensor)) continue;
     if (!may_vanish(tensor) || !can_have_like(tensor)) continue;
     draft.note_gradient_of(tensor);
-    draft.copies.emplace_back(static_cast<std::int16_t>(i), of_parameter(tensor));
+    draft.copies.emplace_back(static_cast<std::int16_t>(i), of_current(tensor));
   }
+}
+
+// What a region writes outside it, such as a step count or moving means, it writes again in the
+// next forward pass, which may come before backward: plain training saves what it makes of that,
+// not the memory itself.
+void ArgumentCopies::add_written_externals(Draft& draft, const torch::jit::Stack& stack) {
+  const std::size_t first = stack.size() - draft.traits.num_arguments();
+  for (std::size_t i = 0; i < draft.traits.num_arguments(); ++i) {
+    if (draft.traits.writes[i] != 0 || !stack[first + i].isTensor()) continue;
+    const at::Tensor& tensor = stack[first + i].toTensor();
+    if (!tensor.defined() || !tensor.has_storage() || !was_written(tensor)) continue;
+    if (!is_worth_a_copy(tensor) || !can_have_like(tensor)) continue;
+    draft.note_gradient_of(tensor);
+    draft.copies.emplace_back(static_cast<std::int16_t>(i), of_current(tensor));
+  }
+}
+
+/// Whether the region has written to that memory outside it, and autograd does not need it to stay
+/// as it is.
+bool ArgumentCopies::was_written(const at::Tensor& tensor) const {
+  const ValueId known = writer_.tape().find(tensor);
+  if (known < 0) return false;
+  const Value& value = writer_.tape().values()[known];
+  return value.external && value.producer >= 0 && !value.lent && value.num_handles == 0;
 }
 
 bool ArgumentCopies::may_vanish(const at::Tensor& parameter) const {
@@ -75,10 +100,10 @@ bool ArgumentCopies::may_vanish(const at::Tensor& parameter) const {
                    : writer_.tape().may_vanish(known, Geometry(parameter), false);
 }
 
-at::Tensor ArgumentCopies::of_parameter(const at::Tensor& parameter) {
-  if (const at::Tensor known = of_parameters_.find(parameter); known.defined()) return known;
-  const at::Tensor copy = make(parameter);
-  of_parameters_.add(parameter, copy, writer_.read(copy));
+at::Tensor ArgumentCopies::of_current(const at::Tensor& tensor) {
+  if (const at::Tensor known = small_.find(tensor); known.defined()) return known;
+  const at::Tensor copy = make(tensor);
+  small_.add(tensor, copy, writer_.read(copy));
   return copy;
 }
 
@@ -89,6 +114,7 @@ at::Tensor ArgumentCopies::make(const at::Tensor& tensor) {
   const std::int64_t shift = elements_beyond_alignment(tensor);
   at::Tensor copy = shift == 0 ? record_clone(tensor) : record_shifted(tensor, shift);
   writer_.tape().make_source(writer_.read(copy));
+  writer_.discount_read(writer_.read(tensor));  // no replay will copy it
   return copy;
 }
 

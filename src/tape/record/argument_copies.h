@@ -5,7 +5,7 @@
 #include <functional>
 #include <utility>
 
-#include "tape/lent/parameter_copies.h"
+#include "tape/lent/small_copies.h"
 #include "tape/record/draft.h"
 #include "tape/writing/tape_writer.h"
 
@@ -22,7 +22,7 @@ class ArgumentCopies {
                                     torch::jit::Stack* stack)>;
 
   ArgumentCopies(TapeWriter& writer, Record record)
-      : writer_(writer), record_(std::move(record)), of_parameters_(writer.tape()) {}
+      : writer_(writer), record_(std::move(record)), small_(writer.tape()) {}
 
   /// Copies what the call of `draft` is about to read from `stack`, and notes it there.
   void add_to(Draft& draft, const torch::jit::Stack& stack);
@@ -30,15 +30,17 @@ class ArgumentCopies {
  private:
   void add_statistics(Draft& draft, const torch::jit::Stack& stack);
   void add_lent_parameters(Draft& draft, const torch::jit::Stack& stack);
+  void add_written_externals(Draft& draft, const torch::jit::Stack& stack);
+  [[nodiscard]] bool was_written(const at::Tensor& tensor) const;
   [[nodiscard]] bool may_vanish(const at::Tensor& parameter) const;
-  at::Tensor of_parameter(const at::Tensor& parameter);
+  at::Tensor of_current(const at::Tensor& tensor);
   at::Tensor make(const at::Tensor& tensor);
   at::Tensor record_clone(const at::Tensor& tensor);
   at::Tensor record_shifted(const at::Tensor& tensor, std::int64_t shift);
 
   TapeWriter& writer_;
   Record record_;
-  ParameterCopies of_parameters_;
+  SmallCopies small_;
   bool is_copying_ = false;
 };
 

@@ -16,7 +16,7 @@
 #include "tape/dispatch/plain_memory.h"
 #include "tape/dispatch/recording_pause.h"
 #include "tape/dispatch/shortage.h"
-#include "tape/lent/parameter_copies.h"
+#include "tape/lent/small_copies.h"
 #include "tape/observer.h"
 #include "tape/record/recording_engine.h"
 #include "tape/substitutes/pointwise_step.h"

@@ -217,6 +217,7 @@ ValueId TapeWriter::add_version(ValueId old, c10::Storage storage, OpId producer
   value.lent = before.lent;
   if (value.bytes == before.bytes) value.overwrites = old;  // else it has other memory
   value.external = before.external;
+  has_written_externals_ |= value.external;
   // A handle means the memory, whatever is in it when backward looks; autograd's version check
   // is made by the handle itself.
   value.num_handles = std::exchange(before.num_handles, 0);

@@ -23,6 +23,10 @@ class TapeWriter {
   ValueId add_constant(const at::Tensor& number);
   /// Notes that a recorded op reads a value.
   void count_read(const Read& read);
+  /// Takes that back, for one that no replay runs.
+  void discount_read(ValueId value) { --values()[value].num_reads; }
+  /// Whether ops have written to memory outside the region.
+  [[nodiscard]] bool has_written_externals() const { return has_written_externals_; }
   /// A fresh value made by `producer`.
   ValueId add_value(const at::Tensor& tensor, OpId producer);
   /// The same for the result of a factory, whose version counter must stay its own for now.
@@ -91,6 +95,7 @@ class TapeWriter {
 
   Tape& tape_;
   OpId last_left_op_ = -1;  ///< what leaves after ops up to this one has left
+  bool has_written_externals_ = false;
 };
 
 }  // namespace gradrecomp::tape

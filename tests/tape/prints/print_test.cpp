@@ -148,13 +148,18 @@ TEST(PrintTest, NarrowRowsSideBySideAreOne) {
 
 // As a loop over the tokens of a batch reads them.
 TEST(ContentsTest, OfTensorsThatOverlapIsPrintedForAllOfThem) {
+  constexpr int kMostPrints = 6;
   const auto batch = torch::zeros({64, 200, 32});
   Contents contents;
   std::vector<Geometry> tokens;
-  for (std::int64_t t = 0; t < 200; ++t) tokens.emplace_back(batch.select(1, t));
-  contents.print_shown(0, batch.storage(), {tokens[0], false, false}, Look::sampled);
-  EXPECT_FALSE(contents.knows(0, tokens[1], false));
-  contents.print_shown(0, batch.storage(), {tokens[1], false, false}, Look::sampled);
+  int num_prints = 0;
+  for (std::int64_t t = 0; t < 200; ++t) {
+    const Geometry& token = tokens.emplace_back(batch.select(1, t));
+    if (t > 0 && contents.knows(0, token, false)) continue;
+    contents.print_shown(0, batch.storage(), {token, false, false}, Look::sampled);
+    ++num_prints;
+  }
+  EXPECT_LE(num_prints, kMostPrints);
   for (const Geometry& token : tokens) EXPECT_TRUE(contents.knows(0, token, false));
   EXPECT_FALSE(contents.knows_whole(0)) << "samples will do";
   for (std::int64_t t = 0; t < 200; ++t) {

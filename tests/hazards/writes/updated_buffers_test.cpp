@@ -1,0 +1,86 @@
+// Conformance H17: buffers that a region updates and reads, of which two forward passes come before
+// backward.
+#include <gtest/gtest.h>
+#include <torch/torch.h>
+
+#include <functional>
+
+#include "support/modes.h"
+
+namespace gradrecomp::test {
+namespace {
+
+/// What a forward pass has beside its input.
+struct State {
+  at::Tensor weight = (torch::randn({8, 8}) * 0.3).requires_grad_();
+  at::Tensor buffer = torch::rand({8}) + 1;
+  torch::nn::Embedding embedding{torch::nn::EmbeddingOptions(6, 8).max_norm(1.0)};
+};
+
+using ForwardPass = std::function<at::Tensor(State& state, const at::Tensor& x)>;
+
+void expect_same_with_two_in_flight(const ForwardPass& forward, bool second_has_gradients = true) {
+  expect_same_in_every_mode([=](const RunPart& run) {
+    State state;
+    Tensors all;
+    for (int step = 0; step < 4; ++step) {
+      const auto first = run([&] { return forward(state, torch::randn({5, 8})); });
+      at::Tensor second;
+      {
+        const torch::AutoGradMode mode(second_has_gradients);
+        second = run([&] { return forward(state, torch::randn({5, 8})); });
+      }
+      (first.sum() - second.square().sum()).backward();
+      all.push_back(gradient_of(state.weight));
+      if (state.embedding->weight.requires_grad()) {
+        all.push_back(gradient_of(state.embedding->weight));
+      }
+      all.push_back(state.buffer.clone());
+    }
+    return all;
+  });
+}
+
+TEST(UpdatedBuffer, H17ThatCountsStepsServesTwoForwardPasses) {
+  const ForwardPass scaled = [](State& state, const at::Tensor& x) {
+    const auto h = x.mm(state.weight);
+    state.buffer.add_(1);
+    return (h.sin() * (state.buffer * 2)).sin() * torch::rsqrt(state.buffer);
+  };
+  expect_same_with_two_in_flight(scaled);
+  expect_same_with_two_in_flight(scaled, /*second_has_gradients=*/false);
+}
+
+TEST(UpdatedBuffer, H17OfMovingMeansServesTwoForwardPasses) {
+  expect_same_with_two_in_flight([](State& state, const at::Tensor& x) {
+    const auto h = x.mm(state.weight);
+    state.buffer.mul_(0.9).add_(h.detach().mean(0), 0.1);
+    return (h - state.buffer).tanh() * (state.buffer.narrow(0, 2, 3).exp().sum() * h).sin();
+  });
+}
+
+TEST(UpdatedBuffer, H17ThatALoopRewritesServesTwoForwardPasses) {
+  expect_same_with_two_in_flight([](State& state, const at::Tensor& x) {
+    auto h = x.mm(state.weight);
+    for (int i = 0; i < 3; ++i) {
+      h = (h + state.buffer.cos()).tanh();
+      state.buffer.copy_(h.detach().mean(0));
+      h = h * state.buffer.sin();
+    }
+    return h.exp();
+  });
+}
+
+TEST(UpdatedBuffer, H17RowsOfAMaximalNormServeTwoForwardPasses) {
+  for (const bool is_frozen : {false, true}) {
+    const ForwardPass embedded = [=](State& state, const at::Tensor& x) {
+      state.embedding->weight.requires_grad_(!is_frozen);
+      return (x.mm(state.weight).sin() * state.embedding(torch::arange(5))).sin();
+    };
+    expect_same_with_two_in_flight(embedded);
+    expect_same_with_two_in_flight(embedded, /*second_has_gradients=*/false);
+  }
+}
+
+}  // namespace
+}  // namespace gradrecomp::test
