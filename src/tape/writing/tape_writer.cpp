@@ -13,6 +13,7 @@
 #include "tape/aten/stream_scope.h"
 #include "tape/away/rounded_copy.h"
 #include "tape/contents.h"
+#include "tape/dispatch/plain_memory.h"
 #include "tape/host_memory/host_copy.h"
 #include "tape/observer.h"
 #include "tape/own_work.h"
@@ -39,8 +40,8 @@ Extent shown_with_counter_of(const at::Tensor& tensor) {
   if (view == nullptr) return Geometry(tensor).extent();
   const at::Tensor& base =
       view->has_bw_view() ? view->get_backward_view().base_ : view->get_forward_view().base_;
-  const bool knows_base = base.has_storage() && base.is_alias_of(tensor);
-  if (knows_base) return Geometry(base).extent();
+  const bool is_of_the_same = base.defined() && is_plain(base) && base.is_alias_of(tensor);
+  if (is_of_the_same) return Geometry(base).extent();
   return {0, static_cast<std::int64_t>(tensor.storage().nbytes())};
 }
 
