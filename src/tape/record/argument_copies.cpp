@@ -30,8 +30,7 @@ bool can_have_like(const at::Tensor& tensor) {
 void ArgumentCopies::add_to(Draft& draft, const torch::jit::Stack& stack) {
   if (is_copying_) return;  // the call is a copy itself
   add_statistics(draft, stack);
-  add_lent_parameters(draft, stack);
-  if (writer_.has_written_externals() && !draft.traits.copies) add_written_externals(draft, stack);
+  add_small(draft, stack);
 }
 
 // A BatchNorm in training, after the region, updates running statistics without raising their
@@ -55,39 +54,36 @@ void ArgumentCopies::add_statistics(Draft& draft, const torch::jit::Stack& stack
   }
 }
 
-// Nothing is made again from memory that may be gone. Autograd saves most weights in such memory,
-// which then lasts; those that it does not save are biases, which are small.
-void ArgumentCopies::add_lent_parameters(Draft& draft, const torch::jit::Stack& stack) {
+void ArgumentCopies::add_small(Draft& draft, const torch::jit::Stack& stack) {
   const std::size_t first = stack.size() - draft.traits.num_arguments();
   for (std::size_t i = 0; i < draft.traits.num_arguments(); ++i) {
     if (draft.traits.writes[i] != 0 || !stack[first + i].isTensor()) continue;
     const at::Tensor& tensor = stack[first + i].toTensor();
-    if (!tensor.defined() || !tensor.requires_grad() || !is_worth_a_copy(tensor)) continue;
-    if (!may_vanish(tensor) || !can_have_like(tensor)) continue;
+    if (!tensor.defined() || !needs_a_copy(draft.traits, tensor) || !can_have_like(tensor))
+      continue;
     draft.note_gradient_of(tensor);
     draft.copies.emplace_back(static_cast<std::int16_t>(i), of_current(tensor));
   }
 }
 
+// Nothing is made again from memory that may be gone. Autograd saves most weights in such memory,
+// which then lasts; those that it does not save are biases, which are small.
+//
 // What a region writes outside it, such as a step count or moving means, it writes again in the
 // next forward pass, which may come before backward: plain training saves what it makes of that,
-// not the memory itself.
-void ArgumentCopies::add_written_externals(Draft& draft, const torch::jit::Stack& stack) {
-  const std::size_t first = stack.size() - draft.traits.num_arguments();
-  for (std::size_t i = 0; i < draft.traits.num_arguments(); ++i) {
-    if (draft.traits.writes[i] != 0 || !stack[first + i].isTensor()) continue;
-    const at::Tensor& tensor = stack[first + i].toTensor();
-    if (!tensor.defined() || !tensor.has_storage() || !was_written(tensor)) continue;
-    if (!is_worth_a_copy(tensor) || !can_have_like(tensor)) continue;
-    draft.note_gradient_of(tensor);
-    draft.copies.emplace_back(static_cast<std::int16_t>(i), of_current(tensor));
-  }
+// not the memory itself. What the program copies is kept anyway.
+bool ArgumentCopies::needs_a_copy(const OpTraits& reader, const at::Tensor& tensor) const {
+  const bool may_be_overwritten = writer_.has_written_externals() && !reader.copies;
+  if (!tensor.requires_grad() && !may_be_overwritten) return false;
+  if (!is_worth_a_copy(tensor)) return false;
+  return (tensor.requires_grad() && may_vanish(tensor)) ||
+         (may_be_overwritten && was_written(tensor));
 }
 
 /// Whether the region has written to that memory outside it, and autograd does not need it to stay
 /// as it is.
 bool ArgumentCopies::was_written(const at::Tensor& tensor) const {
-  const ValueId known = writer_.tape().find(tensor);
+  const ValueId known = tensor.has_storage() ? writer_.tape().find(tensor) : -1;
   if (known < 0) return false;
   const Value& value = writer_.tape().values()[known];
   return value.external && value.producer >= 0 && !value.lent && value.num_handles == 0;

@@ -29,8 +29,8 @@ class ArgumentCopies {
 
  private:
   void add_statistics(Draft& draft, const torch::jit::Stack& stack);
-  void add_lent_parameters(Draft& draft, const torch::jit::Stack& stack);
-  void add_written_externals(Draft& draft, const torch::jit::Stack& stack);
+  void add_small(Draft& draft, const torch::jit::Stack& stack);
+  [[nodiscard]] bool needs_a_copy(const OpTraits& reader, const at::Tensor& tensor) const;
   [[nodiscard]] bool was_written(const at::Tensor& tensor) const;
   [[nodiscard]] bool may_vanish(const at::Tensor& parameter) const;
   at::Tensor of_current(const at::Tensor& tensor);
