@@ -48,9 +48,8 @@ void Contents::print_shown(ValueId value, const c10::Storage& storage, const Rea
   constexpr std::ptrdiff_t kMostSampled = 3;
   std::vector<Known>& known = known_[value];
   const Extent extent = extent_to_print(known, storage, reading);
-  const auto num_of_the_same = std::ranges::count_if(known, [&](const Known& other) {
-    return covers(other.print.extent(), extent) && covers(extent, other.print.extent());
-  });
+  const auto num_of_the_same =
+      std::ranges::count(known, extent, [](const Known& other) { return other.print.extent(); });
   if (num_of_the_same >= kMostSampled) look = Look::whole;
   known.push_back(Known{Print(storage, extent, reading.shown, look)});
 }

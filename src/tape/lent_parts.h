@@ -31,8 +31,8 @@ class LentParts {
 
  private:
   std::unordered_map<const Geometry*, std::int64_t> handles_;  // how many show the same
-  std::map<std::pair<std::int64_t, std::int64_t>, std::int64_t>
-      dense_;  // by extent, those without gaps
+  // Those without gaps, by begin and end.
+  std::map<std::pair<std::int64_t, std::int64_t>, std::int64_t> dense_;
   std::int64_t longest_dense_ = 0;
   std::vector<std::pair<std::int64_t, OpId>> readers_;  // by where the part begins
   bool are_sorted_ = true;

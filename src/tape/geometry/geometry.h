@@ -15,6 +15,8 @@ namespace gradrecomp::tape {
 struct Extent {
   std::int64_t begin = 0;
   std::int64_t end = 0;
+
+  bool operator==(const Extent&) const = default;
 };
 
 inline std::int64_t size_of(Extent extent) { return extent.end - extent.begin; }

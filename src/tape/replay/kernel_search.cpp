@@ -205,20 +205,16 @@ bool KernelSearch::step_fits_pattern(Op& op, PointwiseStep step, int formula, st
   const BelowRecording below;  // patterns are ours, whatever transforms the program has on
   const auto type = input.geometry->scalar_type();
   const auto options = at::TensorOptions().device(op.stream ? op.stream->device() : at::kCPU);
-  const auto numbers = [&](c10::ScalarType dtype, int phase) {
-    return pattern(kPatternSize, options.dtype(dtype), phase)
-        .narrow(0, first, kOnOneThread)
-        .clone();
-  };
-  const at::Tensor x = numbers(type, 0);
+  const at::Tensor x = pattern(kOnOneThread, options.dtype(type), first);
   Stack stack(op.arguments);
   stack[input.argument] = x.clone();
   at::Tensor operand;
   if (step.operand >= 0) {
     const Read& other = op.reads[step.operand];
     const bool is_number = other.geometry->sizes().empty();
-    operand =
-        is_number ? pattern_number(*other.geometry) : numbers(other.geometry->scalar_type(), 1);
+    operand = is_number ? pattern_number(*other.geometry)
+                        : pattern(kOnOneThread, options.dtype(other.geometry->scalar_type()),
+                                  kPatternSize + first);
     stack[other.argument] = operand;
   } else if (step.kind != kernels::StepKind::relu) {
     step.scalar = kPatternNumber;

@@ -13,9 +13,8 @@ constexpr std::int64_t kWholePatternNumber = 4099;
 
 }  // namespace
 
-at::Tensor pattern(std::int64_t count, at::TensorOptions options, int phase) {
+at::Tensor pattern(std::int64_t count, at::TensorOptions options, std::int64_t first) {
   const BelowRecording below;
-  const double first = static_cast<double>(phase) * static_cast<double>(kPatternSize);
   const auto numbers =
       at::arange(count, options.dtype(at::kFloat)).add_(first).mul_(kPatternNumber);
   const std::int64_t piece = numbers.is_cpu() ? kOnOneThread : count;
@@ -36,8 +35,8 @@ at::Tensor pattern_like(const at::Tensor& like, int phase) {
   const auto whole = made.as_strided({size}, {1}, 0);
   for (std::int64_t first = 0; first < size; first += kPiece) {
     const std::int64_t count = std::min(kPiece, size - first);
-    const auto phase_here = phase + static_cast<int>(first / kPatternSize);
-    whole.narrow(0, first, count).copy_(pattern(count, like.options(), phase_here));
+    whole.narrow(0, first, count)
+        .copy_(pattern(count, like.options(), phase * kPatternSize + first));
   }
   return made;
 }

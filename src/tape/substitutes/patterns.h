@@ -21,11 +21,12 @@ constexpr std::int64_t kOnOneThread = 2048;
 /// In 16 bits not exactly, so that it shows where a scalar is rounded to them.
 constexpr double kPatternNumber = 0.7548776662466927;
 
-/// Numbers from -1 to 1 of no simple relation, -0 first, or others for another `phase`; of flags
-/// about half are set.
-at::Tensor pattern(std::int64_t count, at::TensorOptions options, int phase = 0);
+/// Numbers from -1 to 1 of no simple relation, from the one at `first` on; of flags about half are
+/// set. At 0 there is -0.
+at::Tensor pattern(std::int64_t count, at::TensorOptions options, std::int64_t first);
 
-/// Such numbers in all the memory of a tensor that is laid out like `like`.
+/// Such numbers in all the memory of a tensor that is laid out like `like`; others for another
+/// `phase`.
 at::Tensor pattern_like(const at::Tensor& like, int phase);
 
 /// A number of that type that 16 bits do not hold, unless it is one of 8.

@@ -242,10 +242,7 @@ OpId TapeWriter::add_op(Op&& op) {
   const auto id = static_cast<OpId>(tape_.ops().size());
   for (const Read& read : op.reads) {
     Value& value = values()[read.value];
-    if (!value.lent || read.scratch) continue;
-    const bool reads_all = op.traits->reads_beyond;
-    value.with_lent_parts().add_reader(reads_all ? Extent{0, value.bytes} : read.geometry->extent(),
-                                       id);
+    if (value.lent && !read.scratch) value.with_lent_parts().add_reader(extent_read(op, read), id);
   }
   tape_.ops().push_back(std::move(op));
   return id;

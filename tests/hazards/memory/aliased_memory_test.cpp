@@ -67,7 +67,6 @@ TEST(AliasedMemory, H3SetDataOfALeafThatABackwardInsideSavedIsWhatBackwardSees) 
   });
 }
 
-// Through a tensor of the program's own over the memory of what the region made.
 /// Steps of `body(x, weight, step)`, which runs in the region, on so many rows.
 HostileProgram steps_that_write(std::int64_t num_rows,
                                 at::Tensor (*body)(const at::Tensor& x, const at::Tensor& weight,
@@ -84,6 +83,7 @@ HostileProgram steps_that_write(std::int64_t num_rows,
   };
 }
 
+// Through a tensor of the program's own over the memory of what the region made.
 TEST(AliasedMemory, H1AnOperatorThatWritesThroughABorrowedTensorIsSeen) {
   expect_same_in_every_mode(
       steps_that_write(4, [](const at::Tensor& x, const at::Tensor& weight, int step) {

@@ -180,41 +180,5 @@ TEST(SharedStorage, H3SlotsMayBeFilledBesideOneOfWhichPartsAreReadToo) {
   });
 }
 
-/// Steps as of spectral normalisation, where both passes come before backward. `storage` has place
-/// for its buffer.
-HostileProgram spectrally_normalised(std::int64_t storage) {
-  return [=](const RunPart& run) {
-    auto weight = (torch::randn({8, 8}) * 0.3).requires_grad_();
-    const auto u = torch::randn({storage}).narrow(0, storage - 8, 8);
-    const auto pass = [&] {
-      const auto x = torch::randn({8, 8});
-      {
-        const torch::NoGradGuard no_grad;
-        const auto next = weight.mv(u);
-        u.copy_(next / next.norm());
-      }
-      const auto used = u.clone();
-      return torch::tanh(x.mm(weight / (weight.mv(used) * used.sin()).sum()));
-    };
-    Tensors all;
-    for (int step = 0; step < kNumSteps; ++step) {
-      const auto real = run(pass);
-      const auto fake = run(pass);
-      (real.sum() - fake.pow(2).sum()).backward();
-      all.push_back(gradient_of(weight));
-      all.push_back(u.clone());
-    }
-    return all;
-  };
-}
-
-TEST(SharedStorage, H17BuffersUpdatedInEachForwardPassAreUsedByTheirClones) {
-  expect_same_in_every_mode(spectrally_normalised(8));
-}
-
-TEST(SharedStorage, H17SmallBuffersInALargeStorageAreUsedByTheirClones) {
-  expect_same_in_every_mode(spectrally_normalised(40'000));
-}
-
 }  // namespace
 }  // namespace gradrecomp::test

@@ -3,6 +3,7 @@
 #include <gtest/gtest.h>
 #include <torch/torch.h>
 
+#include <cstdint>
 #include <functional>
 
 #include "support/modes.h"
@@ -10,24 +11,32 @@
 namespace gradrecomp::test {
 namespace {
 
-/// What a forward pass has beside its input.
+/// What a forward pass has beside its input. `storage` has place for the buffer.
 struct State {
+  explicit State(std::int64_t storage)
+      : buffer((torch::rand({storage}) + 1).narrow(0, storage - 8, 8)) {}
+
   at::Tensor weight = (torch::randn({8, 8}) * 0.3).requires_grad_();
-  at::Tensor buffer = torch::rand({8}) + 1;
+  at::Tensor buffer;
   torch::nn::Embedding embedding{torch::nn::EmbeddingOptions(6, 8).max_norm(1.0)};
 };
 
 using ForwardPass = std::function<at::Tensor(State& state, const at::Tensor& x)>;
 
-void expect_same_with_two_in_flight(const ForwardPass& forward, bool second_has_gradients = true) {
+struct Variant {
+  bool second_has_gradients = true;
+  std::int64_t storage = 8;
+};
+
+void expect_same_with_two_in_flight(const ForwardPass& forward, const Variant& variant = {}) {
   expect_same_in_every_mode([=](const RunPart& run) {
-    State state;
+    State state(variant.storage);
     Tensors all;
     for (int step = 0; step < 4; ++step) {
       const auto first = run([&] { return forward(state, torch::randn({5, 8})); });
       at::Tensor second;
       {
-        const torch::AutoGradMode mode(second_has_gradients);
+        const torch::AutoGradMode mode(variant.second_has_gradients);
         second = run([&] { return forward(state, torch::randn({5, 8})); });
       }
       (first.sum() - second.square().sum()).backward();
@@ -48,7 +57,27 @@ TEST(UpdatedBuffer, H17ThatCountsStepsServesTwoForwardPasses) {
     return (h.sin() * (state.buffer * 2)).sin() * torch::rsqrt(state.buffer);
   };
   expect_same_with_two_in_flight(scaled);
-  expect_same_with_two_in_flight(scaled, /*second_has_gradients=*/false);
+  expect_same_with_two_in_flight(scaled, {.second_has_gradients = false});
+}
+
+/// As spectral normalisation does.
+at::Tensor normalised(State& state, const at::Tensor& x) {
+  at::Tensor& u = state.buffer;
+  {
+    const torch::NoGradGuard no_grad;
+    const auto next = state.weight.mv(u);
+    u.copy_(next / next.norm());
+  }
+  const auto used = u.clone();
+  return torch::tanh(x.mm(state.weight / (state.weight.mv(used) * used.sin()).sum()));
+}
+
+TEST(UpdatedBuffer, H17OfWhichAForwardPassUsesAClone) {
+  expect_same_with_two_in_flight(normalised);
+}
+
+TEST(UpdatedBuffer, H17InALargeStorageOfWhichAForwardPassUsesAClone) {
+  expect_same_with_two_in_flight(normalised, {.storage = 40'000});
 }
 
 TEST(UpdatedBuffer, H17OfMovingMeansServesTwoForwardPasses) {
@@ -78,7 +107,7 @@ TEST(UpdatedBuffer, H17RowsOfAMaximalNormServeTwoForwardPasses) {
       return (x.mm(state.weight).sin() * state.embedding(torch::arange(5))).sin();
     };
     expect_same_with_two_in_flight(embedded);
-    expect_same_with_two_in_flight(embedded, /*second_has_gradients=*/false);
+    expect_same_with_two_in_flight(embedded, {.second_has_gradients = false});
   }
 }
 
