@@ -18,7 +18,8 @@ class BadInput : public std::invalid_argument {
 /// `name` is what the user wrote, such as an option. `requirement` ends with a full stop.
 [[noreturn]] inline void reject(std::string_view name, std::string_view value,
                                 std::string_view requirement) {
-  throw BadInput(fmt::format("{} is {}, but must be {}", name, value, requirement));
+  throw BadInput(
+      fmt::format("{} is {}, but must be {}", name, value.empty() ? "empty" : value, requirement));
 }
 
 }  // namespace gradrecomp::program

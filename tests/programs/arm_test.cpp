@@ -31,7 +31,8 @@ TEST(Arm, TakesAnOverheadInPercent) {
 TEST(Arm, RefusesUnknownNames) {
   expect_bad_input([] { name_of("every-0"); },
                    "An arm of --compare is every-0, but must be plain, a fixed policy (keep_all, ");
-  for (const std::string text : {"max-overhead", "", "x%", "nan%", "-1%", "18"}) {
+  expect_bad_input([] { name_of(""); }, "arm of --compare is empty, but must be");
+  for (const std::string text : {"max-overhead", "x%", "nan%", "-1%", "18"}) {
     expect_bad_input([&] { name_of(text); }, "arm of --compare is " + text + ", but must be");
   }
 }

@@ -34,6 +34,7 @@ TEST(Program, RefusesBadInputWithStatus2) {
   expect_refused("bench --threads 0", "--threads is 0, but must be a whole number from 1 to 1024.");
   expect_refused("bench --max-overhead 2x", "--max-overhead is 2x, but must be a finite number");
   expect_refused("bench --compare every_0,plain", "arm of --compare is every_0, but must be plain");
+  expect_refused("bench --compare plain,,every_1", "arm of --compare is empty, but must be plain");
   expect_refused("bench --data no/such/file", "--data is no/such/file, but must be readable");
   expect_refused("bench --json no/such/folder/x.json", "but must be writable");
   expect_refused("bench --max-overhead 0.1 --policy sqrt_n", "--max-overhead excludes --policy");
@@ -59,6 +60,9 @@ TEST(Program, RefusesBadInputToPlanWithStatus2) {
   expect_refused("plan --model vgg16", "must be one of resnet18, ");
   expect_refused("plan --compare 5%", "--compare is 5%, but must be a fixed policy");
   expect_refused("plan --compare all", "--compare is all");
+  expect_refused("plan --compare every_2,,every_3",
+                 "--compare is empty, but must be a fixed policy");
+  expect_refused("plan --compare every_2,", "--compare is empty");
   expect_refused("plan --max-peak 1GiB --policy sqrt_n", "--max-peak excludes --policy");
   for (const std::string option : {"--out", "--front", "--svg", "--save-graph"}) {
     expect_refused("plan " + option + " no/such/folder/x",

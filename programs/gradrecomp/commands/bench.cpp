@@ -35,14 +35,12 @@ void add_arguments(CLI::App& command, BenchOptions& options) {
   add_workload_arguments(command, o.workload);
   add_budget_arguments(command, o.budget);
   add_plan_argument(command, o.budget);
-  command
-      .add_option_function<std::vector<std::string>>(
-          "--compare",
-          [&o](const std::vector<std::string>& arms) {
-            for (const auto& arm : arms) o.compared.push_back(parse_arm(arm));
-          },
-          "More arms: keep_all,drop_all,every_2,sqrt_n,pointwise_only,18%,...")
-      ->delimiter(',');
+  command.add_option_function<std::vector<std::string>>(
+      "--compare",
+      [&o](const std::vector<std::string>& lists) {
+        for (const auto& arm : names_in(lists)) o.compared.push_back(parse_arm(arm));
+      },
+      "More arms: keep_all,drop_all,every_2,sqrt_n,pointwise_only,18%,...");
   add_steps_argument(command, o.num_rounds, "Rounds of four steps an arm");
   command
       .add_option("--memory-cap", o.cap_bytes,

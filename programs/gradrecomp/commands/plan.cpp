@@ -4,6 +4,7 @@
 #include <string>
 #include <vector>
 
+#include "bad_input.h"
 #include "commands/arguments.h"
 #include "commands/commands.h"
 #include "gradrecomp/plan/graph_file.h"
@@ -30,14 +31,23 @@ struct PlanOptions {
   NamedFile out{"--out"};
 };
 
+std::vector<std::string> policies_in(const std::vector<std::string>& lists) {
+  std::vector<std::string> policies = names_in(lists);
+  for (const std::string& name : policies) {
+    if (!read_policy(name)) {
+      reject("--compare", name, "a fixed policy: " + plan::Policy::spellings() + ".");
+    }
+  }
+  return policies;
+}
+
 void add_arguments(CLI::App& command, PlanOptions& options) {
   auto& o = options;
   add_workload_arguments(command, o.workload);
   add_budget_arguments(command, o.budget);
-  command.add_option("--compare", o.compared, "More fixed policies: every_8,...")
-      ->delimiter(',')
-      ->transform(fixed_policy())
-      ->default_str("");
+  command.add_option_function<std::vector<std::string>>(
+      "--compare", [&o](const std::vector<std::string>& lists) { o.compared = policies_in(lists); },
+      "More fixed policies: every_8,...");
   auto* graph = add_file_argument(command, o.graph,
                                   "A step profiled elsewhere, by --save-graph, instead of a model");
   // They say how a step is taken, but this one has been.

@@ -17,6 +17,20 @@ std::optional<double> read_nonnegative(std::string_view text) {
   return is_number && std::isfinite(number) && number >= 0 ? std::optional(number) : std::nullopt;
 }
 
+// An option with a delimiter of CLI11's passes over names that are empty.
+std::vector<std::string> names_in(const std::vector<std::string>& lists) {
+  std::vector<std::string> names;
+  for (const std::string& list : lists) {
+    std::size_t begin = 0;
+    for (auto comma = list.find(','); comma != std::string::npos; comma = list.find(',', begin)) {
+      names.push_back(list.substr(begin, comma - begin));
+      begin = comma + 1;
+    }
+    names.push_back(list.substr(begin));
+  }
+  return names;
+}
+
 std::optional<plan::Policy> read_policy(const std::string& text) try {
   return plan::Policy(text);
 } catch (const std::invalid_argument&) {

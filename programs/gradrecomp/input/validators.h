@@ -14,6 +14,9 @@ namespace gradrecomp::program {
 /// The finite number of at least 0 that `text` is, if it is one.
 std::optional<double> read_nonnegative(std::string_view text);
 
+/// What stands between the commas of each list, even if that is nothing.
+std::vector<std::string> names_in(const std::vector<std::string>& lists);
+
 /// The fixed policy that `text` names, if it does.
 std::optional<plan::Policy> read_policy(const std::string& text);
 
