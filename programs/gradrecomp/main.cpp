@@ -5,6 +5,7 @@
 #include <unistd.h>
 
 #include <CLI/CLI.hpp>
+#include <csignal>
 #include <cstdio>
 #include <exception>
 #include <stdexcept>
@@ -92,6 +93,8 @@ int run(int argc, char** argv) {
 }  // namespace
 
 int main(int argc, char** argv) {
+  // A file that may not grow is an error like a full disk, not the end.
+  std::signal(SIGXFSZ, SIG_IGN);
   gradrecomp::install_cpu_counter();
   try {
     check_standard_streams();

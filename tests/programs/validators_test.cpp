@@ -35,7 +35,9 @@ TEST(Validators, RefuseWhatIsNoNumberOfBytes) {
 
 TEST(Validators, ReadWholeNumbers) {
   EXPECT_EQ(taken(whole_number(1, 4), "4"), "4");
-  for (const std::string text : {"1.5", "0", "5", "x", "-1", "99999999999999999999"}) {
+  EXPECT_EQ(taken(whole_number(0, 4), "0"), "0");
+  for (const std::string text :
+       {"1.5", "0", "5", "x", "-1", "99999999999999999999", "04", "0x1", "+1", " 1", "0b1"}) {
     EXPECT_EQ(refusal(whole_number(1, 4), text),
               "is " + text + ", but must be a whole number from 1 to 4.");
   }
@@ -48,6 +50,9 @@ TEST(Validators, ReadFiniteNumbers) {
     EXPECT_EQ(refusal(nonnegative(), text),
               "is " + text + ", but must be a finite number of at least 0, such as 0.05.");
   }
+  EXPECT_EQ(taken(nonnegative(10000), "10000"), "10000");
+  EXPECT_NE(refusal(nonnegative(10000), "1e39").find("at least 0 and at most 10000, such as"),
+            std::string::npos);
   EXPECT_NE(refusal(positive(), "0").find("above 0"), std::string::npos);
 }
 

@@ -25,6 +25,8 @@
 namespace gradrecomp::program {
 namespace {
 
+constexpr double kHighestLearningRate = 10000;  // float16 weights take no factor beyond 65504
+
 struct TrainOptions {
   WorkloadOptions workload;
   Options budget;
@@ -155,7 +157,8 @@ void add_train_command(CLI::App& app, int& status) {
   add_budget_arguments(*command, options->budget);
   add_plan_argument(*command, options->budget);
   add_steps_argument(*command, options->num_steps, "SGD steps; the first is profiled", 2);
-  command->add_option("--learning-rate", options->learning_rate, "Of SGD")->check(nonnegative());
+  command->add_option("--learning-rate", options->learning_rate, "Of SGD")
+      ->check(nonnegative(kHighestLearningRate));
   command->final_callback([options, &status] { status = run_train(*options); });
 }
 

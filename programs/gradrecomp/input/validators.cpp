@@ -17,6 +17,14 @@ std::optional<double> read_nonnegative(std::string_view text) {
   return is_number && std::isfinite(number) && number >= 0 ? std::optional(number) : std::nullopt;
 }
 
+std::optional<std::int64_t> read_whole_number(std::string_view text) {
+  std::int64_t number = 0;
+  const char* end = text.data() + text.size();
+  const auto [stop, error] = std::from_chars(text.data(), end, number);
+  const bool is_decimal = text.size() == 1 || !text.starts_with('0');
+  return error == std::errc{} && stop == end && is_decimal ? std::optional(number) : std::nullopt;
+}
+
 // An option with a delimiter of CLI11's passes over names that are empty.
 std::vector<std::string> names_in(const std::vector<std::string>& lists) {
   std::vector<std::string> names;
@@ -50,13 +58,22 @@ CLI::Validator must_be(const std::string& requirement, const CLI::Validator& che
 }
 
 CLI::Validator whole_number(std::int64_t least, std::int64_t most) {
-  return must_be(fmt::format("a whole number from {} to {}", least, most), CLI::Range(least, most));
+  // Range takes 010, and CLI11 reads it as 8.
+  const auto check = [least, most](std::string& text) {
+    const auto number = read_whole_number(text);
+    return number && *number >= least && *number <= most ? "" : "out of range";
+  };
+  return must_be(fmt::format("a whole number from {} to {}", least, most), {check, ""});
 }
 
-CLI::Validator nonnegative() {
+CLI::Validator nonnegative(std::optional<double> most) {
   // Range takes what is not a number.
-  const auto check = [](std::string& text) { return read_nonnegative(text) ? "" : "negative"; };
-  return must_be("a finite number of at least 0, such as 0.05", {check, ""});
+  const auto check = [most](std::string& text) {
+    const auto number = read_nonnegative(text);
+    return number && *number <= most.value_or(*number) ? "" : "out of range";
+  };
+  const auto limit = most ? fmt::format(" and at most {}", *most) : "";
+  return must_be(fmt::format("a finite number of at least 0{}, such as 0.05", limit), {check, ""});
 }
 
 CLI::Validator positive() {

@@ -14,6 +14,9 @@ namespace gradrecomp::program {
 /// The finite number of at least 0 that `text` is, if it is one.
 std::optional<double> read_nonnegative(std::string_view text);
 
+/// The whole number that `text` is in decimal digits, if it is one; none begins with 0 but that.
+std::optional<std::int64_t> read_whole_number(std::string_view text);
+
 /// What stands between the commas of each list, even if that is nothing.
 std::vector<std::string> names_in(const std::vector<std::string>& lists);
 
@@ -25,7 +28,7 @@ std::optional<plan::Policy> read_policy(const std::string& text);
 /// Takes what `check` takes and makes the same of it.
 CLI::Validator must_be(const std::string& requirement, const CLI::Validator& check);
 CLI::Validator whole_number(std::int64_t least, std::int64_t most);
-CLI::Validator nonnegative();
+CLI::Validator nonnegative(std::optional<double> most = std::nullopt);
 CLI::Validator positive();
 /// A positive number of bytes, with a unit such as MiB or none, to bytes.
 CLI::Validator byte_size();

@@ -68,6 +68,23 @@ class Descriptor {
   int number_;
 };
 
+/// Opens a file in `folder` that has no name yet, so that it is gone if the program is killed.
+/// Negative where the file system has none such, or no way to name it later.
+int open_nameless(const fs::path& folder, mode_t mode) {
+#ifdef O_TMPFILE
+  if (::access("/proc/self/fd", X_OK) != 0) return -1;
+  return ::open(folder.c_str(), O_WRONLY | O_TMPFILE | O_CLOEXEC, mode);
+#else
+  static_cast<void>(folder), static_cast<void>(mode);
+  return -1;
+#endif
+}
+
+bool give_name(int file, const fs::path& name) {
+  const auto nameless = "/proc/self/fd/" + std::to_string(file);
+  return ::linkat(AT_FDCWD, nameless.c_str(), AT_FDCWD, name.c_str(), AT_SYMLINK_FOLLOW) == 0;
+}
+
 /// A file of ours beside `target`, gone when this ends unless it was put in place.
 class Part {
  public:
@@ -82,9 +99,18 @@ class Part {
   Part& operator=(const Part&) = delete;
 
   [[nodiscard]] int open(mode_t mode) {
+    if (const int nameless = open_nameless(target_.parent_path(), mode); nameless >= 0) {
+      return nameless;
+    }
     const int file = ::open(path_.c_str(), O_WRONLY | O_CREAT | O_EXCL | O_CLOEXEC, mode);
     is_there_ = file >= 0;
     return file;
+  }
+
+  /// Gives the `file` that open() returned a name, if it has none.
+  [[nodiscard]] bool appear(int file) {
+    if (!is_there_) is_there_ = give_name(file, path_);
+    return is_there_;
   }
 
   [[nodiscard]] bool put_in_place() {
@@ -121,17 +147,24 @@ int write_beside(const FileTarget& target, std::string_view text) {
   Descriptor file(part.open(is_new ? kUsual : kPrivate));
   // fsync: some file systems notice only then that they are full.
   const bool done = file.is_open() && (is_new || take_permissions(file.number(), old)) &&
-                    file.write(text) && ::fsync(file.number()) == 0 && file.close() &&
-                    part.put_in_place();
+                    file.write(text) && ::fsync(file.number()) == 0 && part.appear(file.number()) &&
+                    file.close() && part.put_in_place();
   return done ? 0 : errno;
 }
 
 bool may_write(const fs::path& path) { return ::access(path.c_str(), W_OK) == 0; }
 
+/// Of what is there, or of nothing.
+bool may_be_name(const fs::path& path) {
+  struct stat there {};
+  return ::lstat(path.c_str(), &there) == 0 || errno == ENOENT;
+}
+
 bool is_replaceable(const FileTarget& target) {
   std::error_code error;
   const auto folder = target.path.parent_path();
   if (target.descriptor >= 0) return ::fcntl(target.descriptor, F_GETFD) >= 0;
+  if (!may_be_name(target.path)) return false;  // too long, say
   // It is still a link where links form a loop.
   if (fs::is_directory(target.path, error) || fs::is_symlink(target.path, error)) return false;
   if (fs::exists(target.path, error) && !may_write(target.path)) return false;

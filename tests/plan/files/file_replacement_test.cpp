@@ -4,6 +4,7 @@
 #include <gtest/gtest.h>
 #include <sys/resource.h>
 #include <sys/stat.h>
+#include <sys/wait.h>
 #include <unistd.h>
 
 #include <array>
@@ -74,6 +75,24 @@ TEST(FileReplacement, LeavesTheOldFileWholeWhereTheDiskIsFull) {
   }
   EXPECT_EQ(content(folder / "file"), "old");
   EXPECT_EQ(folder.num_files(), 1) << "a part is left beside it";
+}
+
+TEST(FileReplacement, LeavesNothingWhereTheProcessIsKilled) {
+  const test::TemporaryFolder folder;
+  const int nameless = ::open((folder / ".").c_str(), O_WRONLY | O_TMPFILE, 0600);
+  if (nameless < 0) GTEST_SKIP() << "this file system has no files without names";
+  ::close(nameless);
+  const pid_t child = ::fork();
+  if (child == 0) {
+    const FullDisk disk(5);
+    std::signal(SIGXFSZ, SIG_DFL);  // kills
+    replace_file("the test", folder / "new", "a longer text");
+    ::_exit(0);
+  }
+  int status = 0;
+  ASSERT_EQ(::waitpid(child, &status, 0), child);
+  EXPECT_TRUE(WIFSIGNALED(status));
+  EXPECT_EQ(folder.num_files(), 0) << "a part is left";
 }
 
 TEST(FileReplacement, KeepsThePermissions) {

@@ -49,6 +49,15 @@ TEST(Verify, PlansOfRandomGraphsHoldAlsoFromTheirFiles) {
   }
 }
 
+TEST(Verify, PlansOfAStepThatCountsNothingHold) {
+  Graph graph = RandomGraph({.num_ops = 30}, 5).draw();
+  graph.step_flops = 0;
+  graph.step_seconds = 0;
+  const Plan plan = make_plan(graph, {.policy = "drop_all"});
+  EXPECT_GT(plan.predicted_overhead_flops, 1e300);
+  EXPECT_EQ(failing_claims(graph, plan), Names{});
+}
+
 TEST(Verify, EveryPlanOfAFrontHolds) {
   const Graph graph = test::resnet_graph({2, 2, 2, 2}, 1);
   const auto front = make_front(graph, {});
