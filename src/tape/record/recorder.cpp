@@ -44,12 +44,14 @@ std::optional<c10::Device> device_of(const Op& op, const Tape& tape) {
 }
 
 // The program copies what it is about to write: a module that updates a buffer in each forward pass
-// multiplies by a clone of it. A replay would copy what the buffer contains by then.
+// multiplies by a clone of it. A replay would copy what the buffer contains by then. Of a large one
+// that is known only once the region has written to it.
 bool copies_buffer(const Op& copy, const Tape& tape) {
   return std::ranges::any_of(copy.reads, [&](const Read& read) {
     const Value& value = tape.values()[read.value];
+    const bool was_written = value.producer >= 0;
     return value.external && !read.written && !read.requires_grad &&
-           size_of(read.geometry->extent()) <= kMostCopiedBytes;
+           (was_written || size_of(read.geometry->extent()) <= kMostCopiedBytes);
   });
 }
 

@@ -11,10 +11,17 @@
 namespace gradrecomp::test {
 namespace {
 
-/// What a forward pass has beside its input. `storage` has place for the buffer.
+/// How many elements the buffer has, and the storage that it ends.
+struct Sizes {
+  std::int64_t buffer = 8;
+  std::int64_t storage = 8;
+};
+
+/// What a forward pass has beside its input.
 struct State {
-  explicit State(std::int64_t storage)
-      : buffer((torch::rand({storage}) + 1).narrow(0, storage - 8, 8)) {}
+  explicit State(const Sizes& sizes)
+      : buffer((torch::rand({sizes.storage}) + 1)
+                   .narrow(0, sizes.storage - sizes.buffer, sizes.buffer)) {}
 
   at::Tensor weight = (torch::randn({8, 8}) * 0.3).requires_grad_();
   at::Tensor buffer;
@@ -25,12 +32,12 @@ using ForwardPass = std::function<at::Tensor(State& state, const at::Tensor& x)>
 
 struct Variant {
   bool second_has_gradients = true;
-  std::int64_t storage = 8;
+  Sizes sizes = {};
 };
 
 void expect_same_with_two_in_flight(const ForwardPass& forward, const Variant& variant = {}) {
   expect_same_in_every_mode([=](const RunPart& run) {
-    State state(variant.storage);
+    State state(variant.sizes);
     Tensors all;
     for (int step = 0; step < 4; ++step) {
       const auto first = run([&] { return forward(state, torch::randn({5, 8})); });
@@ -77,7 +84,19 @@ TEST(UpdatedBuffer, H17OfWhichAForwardPassUsesAClone) {
 }
 
 TEST(UpdatedBuffer, H17InALargeStorageOfWhichAForwardPassUsesAClone) {
-  expect_same_with_two_in_flight(normalised, {.storage = 40'000});
+  expect_same_with_two_in_flight(normalised, {.sizes = {.storage = 40'000}});
+}
+
+TEST(UpdatedBuffer, H17ThatIsLargeOfWhichAForwardPassUsesAClone) {
+  const ForwardPass attends = [](State& state, const at::Tensor& x) {
+    const auto keys = x.mm(state.weight).view({1, 40});
+    {
+      const torch::NoGradGuard no_grad;
+      state.buffer.narrow(0, 40, 40).copy_(keys.view(40));
+    }
+    return keys.mm(state.buffer.clone().view({-1, 40}).t()).softmax(1).log();
+  };
+  expect_same_with_two_in_flight(attends, {.sizes = {.buffer = 40'000, .storage = 40'000}});
 }
 
 TEST(UpdatedBuffer, H17OfMovingMeansServesTwoForwardPasses) {
