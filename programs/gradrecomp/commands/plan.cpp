@@ -4,7 +4,6 @@
 #include <string>
 #include <vector>
 
-#include "bad_input.h"
 #include "commands/arguments.h"
 #include "commands/commands.h"
 #include "gradrecomp/plan/graph_file.h"
@@ -33,10 +32,9 @@ struct PlanOptions {
 
 std::vector<std::string> policies_in(const std::vector<std::string>& lists) {
   std::vector<std::string> policies = names_in(lists);
-  for (const std::string& name : policies) {
-    if (!read_policy(name)) {
-      reject("--compare", name, "a fixed policy: " + plan::Policy::spellings() + ".");
-    }
+  for (std::string& name : policies) {
+    const std::string fault = fixed_policy()(name);
+    if (!fault.empty()) throw CLI::ValidationError("--compare", fault);
   }
   return policies;
 }

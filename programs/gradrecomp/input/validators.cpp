@@ -9,20 +9,27 @@
 
 namespace gradrecomp::program {
 
-std::optional<double> read_nonnegative(std::string_view text) {
-  double number = 0;
+namespace {
+
+/// The number that all of `text` is, if it is one.
+template <typename Number>
+std::optional<Number> read_number(std::string_view text) {
+  Number number{};
   const char* end = text.data() + text.size();
   const auto [stop, error] = std::from_chars(text.data(), end, number);
-  const bool is_number = error == std::errc{} && stop == end;
-  return is_number && std::isfinite(number) && number >= 0 ? std::optional(number) : std::nullopt;
+  return error == std::errc{} && stop == end ? std::optional(number) : std::nullopt;
+}
+
+}  // namespace
+
+std::optional<double> read_nonnegative(std::string_view text) {
+  const auto number = read_number<double>(text);
+  return number && std::isfinite(*number) && *number >= 0 ? number : std::nullopt;
 }
 
 std::optional<std::int64_t> read_whole_number(std::string_view text) {
-  std::int64_t number = 0;
-  const char* end = text.data() + text.size();
-  const auto [stop, error] = std::from_chars(text.data(), end, number);
-  const bool is_decimal = text.size() == 1 || !text.starts_with('0');
-  return error == std::errc{} && stop == end && is_decimal ? std::optional(number) : std::nullopt;
+  const bool is_padded = text.size() > 1 && text.starts_with('0');
+  return is_padded ? std::nullopt : read_number<std::int64_t>(text);
 }
 
 // An option with a delimiter of CLI11's passes over names that are empty.
