@@ -191,7 +191,7 @@ void Step::close(bool has_returned) {
   if (!recorder_) return close_unrecorded();
   stage_range_.reset();
   if (recorder_->in_window_mode()) close_window(true);
-  recorder_->look_for_late_writes();
+  recorder_->region_ends();
   const Sequence sequence = recorder_->plan().sequence();
   const bool planned = recorder_->plan().is_followed_to_the_end();
   if (!planned) {

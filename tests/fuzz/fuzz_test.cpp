@@ -86,10 +86,18 @@ TEST(Fuzz, HostileProgramsAreBitIdenticalUnderGradRecompOrRefused) {
   }
 }
 
+TEST(Fuzz, ProgramsThatFailedOnceAreRight) {
+  for (const std::uint64_t seed : {266000205, 266001463, 266100189, 266100473, 266101188}) {
+    const Program program = generate(seed);
+    const auto findings = check(program).findings;
+    EXPECT_TRUE(findings.empty()) << "seed " << seed << "\n" << told(findings) << listing(program);
+  }
+}
+
 TEST(Fuzz, HostileProgramsThatFailedOnceAreRight) {
   ASSERT_TRUE(installed);
-  for (const std::uint64_t seed :
-       {2012058, 5000714, 5102516, 7003118, 7004722, 20002296, 50015602, 90008708}) {
+  for (const std::uint64_t seed : {2012058, 5000714, 5102516, 7003118, 7004722, 20002296, 50015602,
+                                   90008708, 266000066, 266300028}) {
     const Program program = generate_hostile(seed);
     const auto findings = check(program).findings;
     EXPECT_TRUE(findings.empty()) << "seed " << seed << "\n" << told(findings) << listing(program);

@@ -94,8 +94,8 @@ ArmResult ArmRunner::run(const Arm& arm) {
   arm_step(region, result);
   warm_up(&region);
   end_trial(region, result);
-  measure_resident(&region, result);
   measure(region, result);
+  measure_resident(&region, result);  // last, as the first step under a plan lies as it comes
   result.plan = region.plan();
   result.brief_report = region.brief_report();
   result.full_report = region.full_report();

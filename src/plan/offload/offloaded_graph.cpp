@@ -10,6 +10,7 @@ namespace gradrecomp::plan {
 OffloadedGraph::OffloadedGraph(const Graph& graph)
     : graph_(graph),
       run_event_(graph.ops.size(), -1),
+      leave_event_(graph.ops.size(), -1),
       death_event_(graph.values.size(), -1),
       demand_event_(first_demands(graph, -1)),
       release_event_(graph.values.size(), -1) {
@@ -28,6 +29,19 @@ OffloadedGraph::OffloadedGraph(const Graph& graph)
   const auto never = static_cast<Index>(graph.events.size());
   for (std::size_t v = 0; v < graph.values.size(); ++v) {
     if (num_handles[v] > 0) release_event_[v] = never;
+  }
+  find_leave_events();
+}
+
+// As an Execution has it: before the next call, or the end of forward.
+void OffloadedGraph::find_leave_events() {
+  auto next = static_cast<Index>(graph_.events.size());
+  for (Index t = next - 1; t >= 0; --t) {
+    const Event& event = graph_.events[t];
+    if (event.kind == EventKind::seal) next = t;
+    if (event.kind != EventKind::run_op) continue;
+    leave_event_[event.id] = next;
+    if (!graph_.ops[event.id].is_part) next = t;
   }
 }
 
@@ -77,7 +91,7 @@ Graph OffloadedGraph::graph_without(std::span<const Offload> offloads,
     for (Index u = v; u >= 0; u = graph_.values[u].overwrites) graph.values[u].bytes = 0;
     const Index need = need_of.at(v);
     const Index start = start_of(offload, need);
-    const Index gone = std::max(run_event_[offload.leaves_after], death_event_[v]);
+    const Index gone = std::max(leave_event_[offload.leaves_after] - 1, death_event_[v]);
     change[run_event_[graph_.values[fresh_version(v)].producer] + 1] += bytes;
     if (gone >= start) {  // it is there all the time
       change[std::max({last_use(v), gone, need}) + 1] -= bytes;

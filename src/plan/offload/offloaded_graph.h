@@ -25,12 +25,14 @@ class OffloadedGraph {
                                     std::span<const Need> needs) const;
 
  private:
+  void find_leave_events();
   [[nodiscard]] Index fresh_version(Index v) const;
   [[nodiscard]] Index start_of(const Offload& offload, Index need) const;
   [[nodiscard]] Index last_use(Index v) const;
 
   const Graph& graph_;
   std::vector<Index> run_event_;      ///< of each op
+  std::vector<Index> leave_event_;    ///< of each op: before which leaves what leaves after it
   std::vector<Index> death_event_;    ///< of each value; -1: none
   std::vector<Index> demand_event_;   ///< the first of each value; -1: none
   std::vector<Index> release_event_;  ///< of each value's last handle; past all if it never goes

@@ -128,7 +128,10 @@ void RoundableGraph::add_copy(Roundable& roundable) {
   rewritten_.values.push_back(copy);
   rewritten_.values[v].producer = copy.producer + 1;
   rewritten_.values[v].overwrites = made;
-  if (as_made.overwrites >= 0) rewritten_.values[as_made.overwrites].overwritten_by = made;
+  for (const Index u : rewritten_.ops[maker].inputs) {
+    Index& overwritten_by = rewritten_.values[u].overwritten_by;
+    if (overwritten_by == v) overwritten_by = made;  // in its storage, or in one of another size
+  }
 
   Op rounding;
   rounding.name = kRounding;

@@ -28,7 +28,8 @@ CompiledGraph::CompiledGraph(const Graph& graph) : events(graph.events) {
                   .joined_seconds = op.joined_seconds,
                   .flops = op.flops,
                   .bytes_moved = op.bytes_moved,
-                  .joins = op.joins};
+                  .joins = op.joins,
+                  .is_part = op.is_part};
     facts.inputs_begin = static_cast<Index>(inputs_.size());
     inputs_.insert(inputs_.end(), op.inputs.begin(), op.inputs.end());
     facts.inputs_end = static_cast<Index>(inputs_.size());

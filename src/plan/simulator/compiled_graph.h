@@ -33,6 +33,7 @@ struct OpFacts {
   Index outputs_begin = 0, outputs_end = 0;
   bool in_place = false;
   bool joins = false;
+  bool is_part = false;
 };
 
 /// A graph in flat arrays, as simulations read it over and over. Does not refer to the graph that

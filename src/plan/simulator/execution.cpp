@@ -39,10 +39,11 @@
 // value with handles that is not listed is replayed again when it is demanded, and a block boundary
 // that autograd never saved can be listed. Demands that are not listed follow the rule above.
 //
-// Offload. A kept value may leave for host memory when an op of the forward pass has ended, and
-// then counts only as long as the program owns it. It comes back, for as long as it is wanted, at
-// the start of a sweep that reads it, at its own demand, or at the demand of the value that its
-// plan names, ahead of what that demand replays; unless the program owns it at that moment.
+// Offload. A kept value may leave for host memory before the op after a given one of the forward
+// pass, or before its end, and then counts only as long as the program owns it. It comes back, for
+// as long as it is wanted, at the start of a sweep that reads it, at its own demand, or at the
+// demand of the value that its plan names, ahead of what that demand replays; unless the program
+// owns it at that moment.
 //
 // Rounding. A kept value may leave for a copy in bfloat16 instead, which counts half its bytes from
 // then on and goes when the value is let go of, not before: the value may have to come back again.
@@ -145,6 +146,7 @@ void Execution::apply(const Event& event, std::span<const std::uint8_t> keep) {
 void Execution::touch(std::int64_t bytes) { peak_bytes_ = std::max(peak_bytes_, bytes); }
 
 void Execution::run_op(Index op, std::span<const std::uint8_t> keep) {
+  if (!graph_.ops[op].is_part) leave_after(op - 1);
   if (graph_.ops[op].in_place) {
     for (const Index w : graph_.outputs(op)) {
       if (graph_.values[w].overwrites >= 0) overwrite(graph_.values[w].overwrites);
@@ -158,6 +160,9 @@ void Execution::run_op(Index op, std::span<const std::uint8_t> keep) {
     state_.values[w].held =
         graph_.values[w].must_keep || (keep[w] != 0 && graph_.values[w].last_version);
   }
+}
+
+void Execution::leave_after(Index op) {
   for (; num_left_ < leaving_.size() && leaving_[num_left_].leaves_after <= op; ++num_left_) {
     leave(leaving_[num_left_]);
   }
@@ -208,6 +213,7 @@ void Execution::end_ownership(Index v) {
 }
 
 void Execution::seal() {
+  leave_after(static_cast<Index>(graph_.ops.size()) - 1);
   for (ValueState& s : state_.values) s.dropped = !s.held;
   count_wanted();
   for (std::size_t v = 0; v < state_.values.size(); ++v) {

@@ -51,6 +51,10 @@ constexpr std::array<std::string_view, 11> kFills = {
 constexpr std::array<std::string_view, 4> kStorageChanging = {"aten::set_", "aten::resize_",
                                                               "aten::resize_as_", "aten::set_data"};
 
+// These return views, though their schemas do not say so.
+constexpr std::array<std::string_view, 3> kUnsaidViews = {
+    "aten::_unsafe_view", "aten::unsafe_split", "aten::unsafe_split_with_sizes"};
+
 constexpr std::string_view kWorkspaceWriter = "aten::mkldnn_rnn_layer_backward";
 
 // These reach through a view to its whole storage. Scatters copy more than the view shows, though
@@ -86,7 +90,7 @@ bool can_hold_tensors(const c10::Type& type) {
          type.isSubtypeOf(*c10::ListType::ofTensors()) || type.str().starts_with("Tensor[");
 }
 
-bool takes_tensors(const c10::Argument& argument) { return can_hold_tensors(*argument.type()); }
+bool holds_tensors(const c10::Argument& argument) { return can_hold_tensors(*argument.type()); }
 
 // These work in place, though their schemas do not say so: collectives on all that is not called an
 // input, oneDNN on what its forward pass left it to work in.
@@ -98,6 +102,10 @@ bool writes_undeclared(std::string_view name, const c10::Argument& argument) {
 
 bool reads_shapes_only(std::string_view name) {
   return name.starts_with("aten::new_") || (name.starts_with("aten::") && name.ends_with("_like"));
+}
+
+bool returns_tensors(const c10::FunctionSchema& schema) {
+  return std::ranges::any_of(schema.returns(), holds_tensors);
 }
 
 // A schema in which every return is an unwritten alias makes no storage of its own.
@@ -152,6 +160,7 @@ std::unique_ptr<const OpTraits> read_traits(const c10::OperatorHandle& op) {
   traits->passive = (!any_write && returns_only_views(schema)) ||
                     (op.hasTag(at::Tag::inplace_view) && !contains(kStorageChanging, name));
   traits->pointwise = pointwise_kind(name, schema.overload_name());
+  traits->makes_nothing = !any_write && (!returns_tensors(schema) || contains(kUnsaidViews, name));
   traits->fickle = fickle_kind(name);
   traits->factory = is_factory(schema);
   traits->shapes_only = reads_shapes_only(name);
@@ -167,7 +176,7 @@ std::unique_ptr<const OpTraits> read_traits(const c10::OperatorHandle& op) {
   traits->bumps_before = traits->foreign && traits->bumps;
   traits->reads_beyond = traits->foreign || reads_beyond(name);
   traits->writes_unsaid = traits->foreign && schema.returns().empty() && !any_write &&
-                          std::ranges::any_of(schema.arguments(), takes_tensors);
+                          std::ranges::any_of(schema.arguments(), holds_tensors);
   traits->seeded = op.hasTag(at::Tag::nondeterministic_seeded);
   traits->replayable = !op.hasTag(at::Tag::nondeterministic_bitwise) && !is_collective(name) &&
                        !changes_storage && name != kUnseenWrite;

@@ -186,6 +186,7 @@ void Recorder::take_in_results(const OpTraits& traits, c10::DispatchKeySet keys,
     return is_new;
   });
   if (!makes_values) return;
+  writer_.leave();
   Draft draft{.traits = traits, .op = Op(traits, keys)};
   draft.op.dispatch_state = dispatch_state();
   draft.op.replayable = false;
@@ -205,6 +206,7 @@ void Recorder::record_unseen_write(const at::Tensor& tensor) {
 
 void Recorder::record_call(const OpTraits& traits, c10::DispatchKeySet keys,
                            torch::jit::Stack* stack) {
+  if (!traits.makes_nothing) writer_.leave();
   Draft draft{.traits = traits, .op = Op(traits, keys)};
   draft.op.dispatch_state = dispatch_state();
   draft.op.replayable = traits.replayable;
@@ -381,7 +383,6 @@ void Recorder::finish(Op&& recorded) {
     judge(result.value);
     writer_.let_go_if_passing(result.value);
   }
-  writer_.leave_after(op);
 }
 
 void Recorder::judge(ValueId value) {

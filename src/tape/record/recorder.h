@@ -46,9 +46,12 @@ class Recorder {
   /// can again.
   void take_apart() { takes_apart_ = true; }
   void begin_stage(std::int32_t stage) { stage_ = stage; }
-  /// Looks for writes by hand since the last op. Call it when the region ends, after its last
-  /// window.
-  void look_for_late_writes() { unseen_writes_.look_at_watched(); }
+  /// Looks for writes by hand since the last op, and has leave what is due after that. Call it when
+  /// the region ends, after its last window.
+  void region_ends() {
+    unseen_writes_.look_at_watched();
+    writer_.leave();
+  }
   /// What is held while no plan covers the current op.
   [[nodiscard]] Windows& windows() { return windows_; }
   /// Ends the current window. Returns the times of its ops, none if not verified.

@@ -297,12 +297,15 @@ void TapeWriter::add_copy(ValueId id, const Make& make) {
   }
 }
 
-void TapeWriter::leave_after(OpId op) {
+// Not at once: the program may be about to free what the last op read, which a copy would come on
+// top of.
+void TapeWriter::leave() {
   if (tape_.absences() == nullptr) return;
+  const OpId op = static_cast<OpId>(tape_.ops().size()) - 1;
   for (const auto& leaving : tape_.absences()->leaving(last_left_op_ + 1, op)) {
     if (leaving.value >= static_cast<ValueId>(values().size())) continue;
     if (leaving.rounded) round(leaving.value);
-    leave(leaving.value, leaving.rounded);
+    send_away(leaving.value, leaving.rounded);
   }
   last_left_op_ = op;
 }
@@ -314,7 +317,7 @@ void TapeWriter::round(ValueId id) {
   });
 }
 
-void TapeWriter::leave(ValueId id, bool rounded) {
+void TapeWriter::send_away(ValueId id, bool rounded) {
   Value& value = values()[id];
   if (value.hold != Hold::kept || value.copy() == nullptr) return;
   const OwnWork own_work;

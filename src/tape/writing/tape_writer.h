@@ -71,8 +71,8 @@ class TapeWriter {
   void forget_overwritten(ValueId value);
   /// Keeps it, in host memory if the plan that is followed says so.
   void keep_as_planned(ValueId value);
-  /// Lets go of the device's memory of what leaves after ops up to `op`.
-  void leave_after(OpId op);
+  /// Lets go of the device's memory of what leaves after the ops so far. Call it before the next.
+  void leave();
   /// Lets go of lent memory that no handle shows: nothing will be made again from it, and its owner
   /// may be waiting for it.
   void let_go_if_passing(ValueId value);
@@ -89,7 +89,7 @@ class TapeWriter {
   template <class Make>
   void add_copy(ValueId id, const Make& make);
   void round(ValueId id);
-  void leave(ValueId id, bool rounded);
+  void send_away(ValueId id, bool rounded);
   /// Whether its version counter has grown since the last look, beyond what was expected.
   bool has_new_version(ValueId id, bool bumped);
 

@@ -4,12 +4,15 @@
 
 #include <algorithm>
 #include <deque>
+#include <iterator>
 #include <mutex>
 #include <utility>
 
 #include "arena/host_arena.h"
 #include "fuzz/check/outcome.h"
+#include "fuzz/check/peaks.h"
 #include "fuzz/check/plain_runs.h"
+#include "fuzz/check/rounding.h"
 #include "fuzz/check/wrappings.h"
 #include "fuzz/program/inner_regions.h"
 #include "fuzz/program/random_plan.h"
@@ -100,6 +103,8 @@ class Checker {
     if (program_.hostile) existing_gradients();
     if (program_.hostile) many_sequences();
     several_passes();
+    std::ranges::move(rounded_unlike_plain(program_, plain_, options_.verify),
+                      std::back_inserter(findings_));
     report_distrust();
   }
 
@@ -251,25 +256,9 @@ class Checker {
   }
 
   void compare_peak(const std::string& name, const Region& region, const Outcome& actual) {
-    // No plan knows of tapes made in backward, nor of raw writes that a step without verification
-    // does not see, such as those to what has been read.
-    // Nor of copies of memory that was lent. What was recorded on another stream is given back when
-    // that has come so far.
-    if (plain_.replays_in_backward || plain_.may_refuse || plain_.uses_streams) return;
-    if (!region.has_plan()) return;  // no output needs a gradient, so backward never met the region
-    if (!region.last_step().followed_plan) {
-      findings_.push_back({name, "the step did not follow its plan: " + region.last_step().reason,
-                           /*about_peak=*/true});
-      return;
+    if (auto finding = unlike_predicted(name, plain_, region, actual)) {
+      findings_.push_back(*std::move(finding));
     }
-    if (region.last_step().unplanned_bytes > 0) return;
-    const auto predicted = region.plan().predicted_peak_bytes;
-    if (predicted == actual.measured_peak_bytes) return;
-    if (may_hold_workspaces(actual.measured_peak_bytes - predicted)) return;
-    findings_.push_back({name + ", peak",
-                         "predicted " + std::to_string(predicted) + ", measured " +
-                             std::to_string(actual.measured_peak_bytes),
-                         /*about_peak=*/true});
   }
 
   // Several graphs at once, of one region or of several, each with data of its own.

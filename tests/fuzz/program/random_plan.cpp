@@ -1,5 +1,6 @@
 #include "fuzz/program/random_plan.h"
 
+#include <iterator>
 #include <optional>
 #include <vector>
 
@@ -14,6 +15,32 @@ const std::vector<std::string>& policies() {
   return all;
 }
 
+/// Whether the value can be away for a while, if it is kept.
+bool may_leave(const plan::Value& value) {
+  return value.producer >= 0 && !value.must_keep && value.overwritten_by < 0;
+}
+
+/// An op from that on which makes `value`.
+plan::Index draw_leaving(Dice& dice, const plan::Graph& graph, const plan::Value& value) {
+  return static_cast<plan::Index>(dice.between(value.producer, std::ssize(graph.ops) - 1));
+}
+
+/// Sends some of what `plan` keeps to host memory, at any moments that a plan can name.
+void draw_offloads(Dice& dice, const plan::Graph& graph, plan::Plan& plan) {
+  const double share = dice.real();
+  const auto num_values = static_cast<plan::Index>(graph.values.size());
+  for (plan::Index v = 0; v < num_values; ++v) {
+    const plan::Value& value = graph.values[v];
+    if (plan.keep[v] == 0 || !may_leave(value) || !dice.chance(share)) continue;
+    plan.offloads.push_back(
+        {.value = v,
+         .leaves_after = draw_leaving(dice, graph, value),
+         .returns_at = static_cast<plan::Index>(dice.between(-1, num_values - 1))});
+  }
+}
+
+}  // namespace
+
 void draw_budget(Dice& dice, std::int64_t plain_peak_bytes, Options& options) {
   options.cost = dice.chance(0.3) ? plan::CostModel::seconds : plan::CostModel::flops;
   if (dice.chance(0.5)) {
@@ -24,25 +51,6 @@ void draw_budget(Dice& dice, std::int64_t plain_peak_bytes, Options& options) {
   options.max_peak_bytes =
       1 + static_cast<std::int64_t>(static_cast<double>(plain_peak_bytes) * share);
 }
-
-/// Sends some of what `plan` keeps to host memory, at any moments that a plan can name.
-void draw_offloads(Dice& dice, const plan::Graph& graph, plan::Plan& plan) {
-  const double share = dice.real();
-  const auto num_values = static_cast<plan::Index>(graph.values.size());
-  const auto num_ops = static_cast<plan::Index>(graph.ops.size());
-  for (plan::Index v = 0; v < num_values; ++v) {
-    const plan::Value& value = graph.values[v];
-    const bool may_leave =
-        plan.keep[v] != 0 && value.producer >= 0 && !value.must_keep && value.overwritten_by < 0;
-    if (!may_leave || !dice.chance(share)) continue;
-    plan.offloads.push_back(
-        {.value = v,
-         .leaves_after = static_cast<plan::Index>(dice.between(value.producer, num_ops - 1)),
-         .returns_at = static_cast<plan::Index>(dice.between(-1, num_values - 1))});
-  }
-}
-
-}  // namespace
 
 Options random_options(Dice& dice, std::int64_t plain_peak_bytes) {
   Options options;
@@ -73,6 +81,20 @@ plan::Plan random_plan(Dice& dice, const plan::Graph& graph) {
     for (plan::Index v = 0; v < num_values; ++v) {
       if (drawn(v)) plan.sweeps.back().cached.push_back(v);
     }
+  }
+  return plan;
+}
+
+plan::Plan random_rounding_plan(Dice& dice, const plan::Graph& graph) {
+  plan::Plan plan = random_plan(dice, graph);
+  plan.offloads.clear();
+  const double share = dice.real();
+  for (plan::Index v = 0; v < std::ssize(graph.values); ++v) {
+    const plan::Value& value = graph.values[v];
+    if (value.exact) plan.keep[v] = 1;
+    if (!value.rounds || !may_leave(value) || !dice.chance(share)) continue;
+    plan.keep[v] = 1;
+    plan.roundings.push_back({.value = v, .after = draw_leaving(dice, graph, value)});
   }
   return plan;
 }

@@ -57,6 +57,21 @@ TEST(Roundings, TakeHalfTheBytesWhileNothingNeedsTheValue) {
   EXPECT_EQ(live_at_seal(graph, {{.value = 4, .after = 3}}), 192);
 }
 
+// By then the program has let go of what the op before has read.
+TEST(Roundings, TakeTheirPlaceWhenTheNextOpBegins) {
+  const Graph graph = four_links();
+  const auto kept = live_bytes(graph, {});
+  const auto rounded = live_bytes(graph, {{.value = 1, .after = 1}});
+  const auto next = std::ranges::find(graph.events, Event{EventKind::run_op, 2, 0, 0});
+  ASSERT_NE(next, graph.events.end());
+  for (auto event = graph.events.begin(); event != next; ++event) {
+    const auto t = event - graph.events.begin();
+    EXPECT_EQ(rounded[t], kept[t]) << t;
+  }
+  const auto t = next - graph.events.begin();
+  EXPECT_EQ(rounded[t], kept[t] - 6);
+}
+
 TEST(Roundings, GoWithTheirValues) {
   const Graph graph = four_links();
   const auto plain = live_bytes(graph, {});

@@ -229,6 +229,27 @@ TEST_F(Rounding, LeavesWhatIsMadeOfMasksAlone) {
   });
 }
 
+TEST_F(Rounding, IsPlannedForATensorThatItsOperatorGaveASize) {
+  const auto input = torch::randn({64});
+  auto x = torch::ones({64}).requires_grad_();
+  Region region({.max_overhead = 0, .cost = plan::CostModel::flops, .forms = Forms::lossy_bf16});
+  for (int step = 0; step < 3; ++step) {
+    x.mutable_grad() = at::Tensor();
+    region
+        .run([&] {
+          auto square = torch::empty({0});
+          {
+            const torch::NoGradGuard no_grad;
+            at::mul_out(square, input, input);
+          }
+          return (square * x).sum();
+        })
+        .backward();
+    EXPECT_LT(relative_error({input * input}, {x.grad()}), kMostError);
+  }
+  EXPECT_TRUE(region.last_step().followed_plan);
+}
+
 TEST_F(Rounding, OfOtherTypesThanFloat32IsNotPlanned) {
   for (const auto type : {torch::kDouble, torch::kBFloat16}) {
     const auto x = torch::randn({64}).to(type).requires_grad_();
