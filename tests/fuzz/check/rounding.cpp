@@ -34,6 +34,49 @@ Options rounding_options(Dice& dice, const plan::Graph& graph, const Outcome& pl
   return options;
 }
 
+/// Steps of a program in one region that may round what it keeps.
+class RoundedSteps {
+ public:
+  RoundedSteps(const Program& program, const Outcome& plain, const Options& options)
+      : program_(program),
+        plain_(plain),
+        name_("rounded, " + described(options)),
+        region_(options) {}
+
+  void run_step(int step) {
+    const std::string name = name_ + ", step " + std::to_string(step);
+    const Outcome actual = run(program_, {.wrapping = in_region(region_)});
+    if (region_.last_step().rounded_bytes == 0) {
+      note(name, difference(plain_, actual));
+    } else {
+      note(name, difference(without_numbers(plain_), without_numbers(actual)));
+      if (last_) note(name + " after the one before", difference(*last_, actual));
+      last_ = actual;
+    }
+    if (step > 0) compare_peak(name, actual);
+  }
+
+  std::vector<Finding> findings;
+
+ private:
+  void note(const std::string& name, const std::string& what) {
+    if (!what.empty()) findings.push_back({name, what});
+  }
+
+  // Before a call that fails leaves what would before the next, of which alone a plan knows.
+  void compare_peak(const std::string& name, const Outcome& actual) {
+    if (!plain_.caught.empty()) return;
+    auto finding = unlike_predicted(name, plain_, region_, actual);
+    if (finding) findings.push_back(*std::move(finding));
+  }
+
+  const Program& program_;
+  const Outcome& plain_;
+  std::string name_;
+  Region region_;
+  std::optional<Outcome> last_;  ///< of a step that rounded
+};
+
 }  // namespace
 
 std::vector<Finding> rounded_unlike_plain(const Program& program, const Outcome& plain,
@@ -45,30 +88,9 @@ std::vector<Finding> rounded_unlike_plain(const Program& program, const Outcome&
   if (!profiled.has_plan()) return {};
   Options options = rounding_options(dice, profiled.graph(), plain);
   options.verify = verify;
-  Region region(options);
-  std::vector<Finding> findings;
-  std::optional<Outcome> last;
-  for (int step = 0; step < 4; ++step) {
-    const std::string name = "rounded, " + described(options) + ", step " + std::to_string(step);
-    Outcome actual = run(program, {.wrapping = in_region(region)});
-    const bool is_exact = region.last_step().rounded_bytes == 0;
-    const auto unlike_plain = is_exact
-                                  ? difference(plain, actual)
-                                  : difference(without_numbers(plain), without_numbers(actual));
-    if (!unlike_plain.empty()) findings.push_back({name, unlike_plain});
-    if (last && !is_exact) {
-      const auto unlike_last = difference(*last, actual);
-      if (!unlike_last.empty()) findings.push_back({name + " after the last", unlike_last});
-    }
-    // Before a call that fails leaves what would before the next, of which alone a plan knows.
-    if (step > 0 && plain.caught.empty()) {
-      if (auto finding = unlike_predicted(name, plain, region, actual)) {
-        findings.push_back(*std::move(finding));
-      }
-    }
-    if (!is_exact) last = std::move(actual);
-  }
-  return findings;
+  RoundedSteps steps(program, plain, options);
+  for (int step = 0; step < 4; ++step) steps.run_step(step);
+  return std::move(steps.findings);
 }
 
 }  // namespace gradrecomp::fuzzing
