@@ -86,11 +86,15 @@ TEST(Fuzz, HostileProgramsAreBitIdenticalUnderGradRecompOrRefused) {
   }
 }
 
+void expect_no_findings(const Program& program) {
+  const auto findings = check(program).findings;
+  EXPECT_TRUE(findings.empty()) << "seed " << program.seed << "\n"
+                                << told(findings) << listing(program);
+}
+
 TEST(Fuzz, ProgramsThatFailedOnceAreRight) {
   for (const std::uint64_t seed : {266000205, 266001463, 266100189, 266100473, 266101188}) {
-    const Program program = generate(seed);
-    const auto findings = check(program).findings;
-    EXPECT_TRUE(findings.empty()) << "seed " << seed << "\n" << told(findings) << listing(program);
+    expect_no_findings(generate(seed));
   }
 }
 
@@ -98,9 +102,7 @@ TEST(Fuzz, HostileProgramsThatFailedOnceAreRight) {
   ASSERT_TRUE(installed);
   for (const std::uint64_t seed : {2012058, 5000714, 5102516, 7003118, 7004722, 20002296, 50015602,
                                    90008708, 266000066, 266300028}) {
-    const Program program = generate_hostile(seed);
-    const auto findings = check(program).findings;
-    EXPECT_TRUE(findings.empty()) << "seed " << seed << "\n" << told(findings) << listing(program);
+    expect_no_findings(generate_hostile(seed));
   }
 }
 

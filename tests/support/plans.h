@@ -12,6 +12,7 @@ inline std::shared_ptr<const plan::Plan> shared(plan::Plan plan) {
   return std::make_shared<const plan::Plan>(std::move(plan));
 }
 
+/// Whether the value can be away for a while, if it is kept.
 inline bool may_leave(const plan::Value& value) {
   return value.producer >= 0 && value.overwritten_by < 0 && !value.must_keep;
 }

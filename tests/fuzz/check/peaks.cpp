@@ -16,9 +16,8 @@ bool is_predictable(const Outcome& plain) {
 
 std::optional<Finding> unlike_predicted(const std::string& name, const Outcome& plain,
                                         const Region& region, const Outcome& actual) {
-  if (!is_predictable(plain)) return std::nullopt;
-  if (!region.has_plan())
-    return std::nullopt;  // as no output needs a gradient: backward never came
+  // Without a plan no output needs a gradient, and backward never met the region.
+  if (!is_predictable(plain) || !region.has_plan()) return std::nullopt;
   if (!region.last_step().followed_plan) {
     return Finding{name, "the step did not follow its plan: " + region.last_step().reason,
                    /*about_peak=*/true};

@@ -1,7 +1,6 @@
 #include "fuzz/check/rounding.h"
 
 #include <algorithm>
-#include <memory>
 #include <optional>
 #include <string>
 #include <utility>
@@ -11,6 +10,7 @@
 #include "fuzz/program/random_plan.h"
 #include "fuzz/world/dice.h"
 #include "gradrecomp/region.h"
+#include "support/plans.h"
 
 namespace gradrecomp::fuzzing {
 namespace {
@@ -29,7 +29,7 @@ Options rounding_options(Dice& dice, const plan::Graph& graph, const Outcome& pl
   if (dice.chance(0.3)) {
     draw_budget(dice, plain.measured_peak_bytes, options);
   } else {
-    options.plan = std::make_shared<const plan::Plan>(random_rounding_plan(dice, graph));
+    options.plan = test::shared(random_rounding_plan(dice, graph));
   }
   return options;
 }

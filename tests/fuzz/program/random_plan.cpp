@@ -4,8 +4,12 @@
 #include <optional>
 #include <vector>
 
+#include "support/plans.h"
+
 namespace gradrecomp::fuzzing {
 namespace {
+
+using test::may_leave;
 
 const std::vector<std::string>& policies() {
   static const std::vector<std::string> all = {
@@ -13,11 +17,6 @@ const std::vector<std::string>& policies() {
       "sqrt_n",          "uniform_3", "chen_greedy", "pointwise_only", "selective",
       "whole_block_0.5", "nested",    "revolve_2",   "revolve_3"};
   return all;
-}
-
-/// Whether the value can be away for a while, if it is kept.
-bool may_leave(const plan::Value& value) {
-  return value.producer >= 0 && !value.must_keep && value.overwritten_by < 0;
 }
 
 /// An op from that on which makes `value`.

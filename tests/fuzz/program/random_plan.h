@@ -13,7 +13,7 @@ namespace gradrecomp::fuzzing {
 /// A budget or policy for steps whose plain peak is `plain_peak_bytes`, and how they are watched.
 Options random_options(Dice& dice, std::int64_t plain_peak_bytes);
 
-/// Sets a random budget for them.
+/// Gives `options` a random budget for steps whose plain peak is `plain_peak_bytes`.
 void draw_budget(Dice& dice, std::int64_t plain_peak_bytes, Options& options);
 
 /// Any kept set, and sweeps for any of the values that can be demanded.
