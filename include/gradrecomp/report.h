@@ -31,6 +31,9 @@ struct StepReport {
   /// (from_blob()) that replays still need, or results computed from it, and values that stayed
   /// because there was no memory for their copies.
   std::int64_t unplanned_bytes = 0;
+  /// About what the recording adds to the heap between forward and backward, beside the memory of
+  /// tensors: ops, their arguments and what autograd holds in place of tensors. No peak counts it.
+  std::int64_t tape_bytes = 0;
 };
 
 /// What one stage holds and costs, in the plain step and under a plan.

@@ -68,7 +68,7 @@ void ClosedStep::begin_to_time() {
 }
 
 // Several threads may run backward through one step, so both hold its tape's lock.
-std::optional<RecordedTimes> ClosedStep::backward_ends(tape::Tape& tape, int pass) {
+std::optional<RecordedCosts> ClosedStep::backward_ends(tape::Tape& tape, int pass) {
   auto lock = tape.lock();
   passes_.erase(pass);
   tape::Replayer(tape).drop_cached();
@@ -89,7 +89,7 @@ std::optional<RecordedTimes> ClosedStep::backward_ends(tape::Tape& tape, int pas
 
 // To free a tape is part of what recording costs. The graph that backward has just gone through
 // does not hold it any more, unless it is retained.
-void ClosedStep::let_go_of(std::shared_ptr<tape::Tape> tape, RecordedTimes times) {
+void ClosedStep::let_go_of(std::shared_ptr<tape::Tape> tape, RecordedCosts times) {
   tape::Stopwatch stopwatch;
   tape.reset();
   if (!device_times_) times.release_seconds = stopwatch.seconds();  // else the device works on
@@ -115,16 +115,17 @@ void ClosedStep::plan(tape::Tape& tape, Lock lock, bool ends) {
 }
 
 /// None unless it is timed and went backward once, in one piece.
-std::optional<RecordedTimes> ClosedStep::times(tape::Tape& tape) {
+std::optional<RecordedCosts> ClosedStep::times(tape::Tape& tape) {
   const bool is_timed = backward_ || device_times_;
   if (!is_timed || num_passes_ != 1 || !passes_.empty() || tape.has_handles()) return std::nullopt;
   tape.backward().timer = nullptr;  // a later pass is not the trial's
   if (device_times_) return device_times_->times(tape.counts().replayed_ops);
-  return RecordedTimes{.forward_seconds = *forward_seconds_,
+  return RecordedCosts{.forward_seconds = *forward_seconds_,
                        .backward_seconds = backward_->seconds(),
                        .hook_seconds = tape.backward().hook_seconds,
                        .replay_seconds = tape.counts().replay_seconds,
-                       .num_replayed_ops = tape.counts().replayed_ops};
+                       .num_replayed_ops = tape.counts().replayed_ops,
+                       .tape_bytes = tape.counts().tape_bytes};
 }
 
 void ClosedStep::wait_for_another_pass(tape::Tape& tape) {

@@ -38,12 +38,12 @@ class ClosedStep : public std::enable_shared_from_this<ClosedStep> {
 
  private:
   /// Returns what the step took, if it is timed and this was its only pass.
-  std::optional<RecordedTimes> backward_ends(tape::Tape& tape, int pass);
-  void let_go_of(std::shared_ptr<tape::Tape> tape, RecordedTimes times);
+  std::optional<RecordedCosts> backward_ends(tape::Tape& tape, int pass);
+  void let_go_of(std::shared_ptr<tape::Tape> tape, RecordedCosts times);
   using Lock = std::unique_lock<std::recursive_mutex>;
   /// Plans for the passes so far; `ends`: there will be no other.
   void plan(tape::Tape& tape, Lock lock, bool ends);
-  [[nodiscard]] std::optional<RecordedTimes> times(tape::Tape& tape);
+  [[nodiscard]] std::optional<RecordedCosts> times(tape::Tape& tape);
   void begin_to_time();
   void wait_for_another_pass(tape::Tape& tape);
   void next_step_begins(tape::Tape& tape);

@@ -19,13 +19,13 @@ void DeviceTimes::ends(tape::DeviceWork work) noexcept {
   }
 }
 
-std::optional<RecordedTimes> DeviceTimes::times(std::int64_t num_replayed_ops) {
+std::optional<RecordedCosts> DeviceTimes::times(std::int64_t num_replayed_ops) {
   if (has_failed_) return std::nullopt;
   try {
     const double departures = seconds_of(tape::DeviceWork::departure);
     const double arrivals = seconds_of(tape::DeviceWork::arrival);
     const double demands = seconds_of(tape::DeviceWork::demand);
-    return RecordedTimes{.forward_seconds = clock_.seconds_between(opens_, closes_) - departures,
+    return RecordedCosts{.forward_seconds = clock_.seconds_between(opens_, closes_) - departures,
                          .backward_seconds = clock_.seconds_between(backward_begins_, now()),
                          .hook_seconds = demands,  // what else hooks do takes no time of the device
                          .replay_seconds = demands - arrivals,

@@ -27,7 +27,7 @@ class DeviceTimes final : public tape::Timer {
   void ends(tape::DeviceWork work) noexcept override;
   /// What the step took, whose backward pass ends now. Waits for the device.
   /// None where the device keeps no time, or has failed.
-  std::optional<RecordedTimes> times(std::int64_t num_replayed_ops);
+  std::optional<RecordedCosts> times(std::int64_t num_replayed_ops);
 
  private:
   using Moment = profile::StreamClock::Moment;

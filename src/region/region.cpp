@@ -110,6 +110,9 @@ std::string Region::brief_report() const {
   if (const auto recording = active ? active->recording_overhead : 0; recording >= 0.001) {
     text += "; recording costs " + plan::spelled_percent(recording) + " in seconds";
   }
+  if (active && 1000 * last.tape_bytes >= active->plan->predicted_plain_peak_bytes) {
+    text += "; the recording takes " + plan::spelled_bytes(last.tape_bytes) + " of heap";
+  }
   if (!last.reason.empty() && !last.profiled) text += "; the last step: " + last.reason;
   if (last.num_unrecorded_calls > 0) {
     text += "; " + std::to_string(last.num_unrecorded_calls) +

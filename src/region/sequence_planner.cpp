@@ -131,11 +131,11 @@ std::optional<double> rounding_speed(c10::Device device) {
   }
 }
 
-/// Nothing that recording would be worth.
-bool saves_nothing(const plan::Plan& plan) {
+/// Nothing that recording would be worth, which takes `tape_bytes` itself.
+bool saves_nothing(const plan::Plan& plan, std::int64_t tape_bytes) {
   constexpr double kLittle = 0.01;
   const auto plain = static_cast<double>(plan.predicted_plain_peak_bytes);
-  return static_cast<double>(plan.predicted_peak_bytes) >= (1 - kLittle) * plain;
+  return static_cast<double>(plan.predicted_peak_bytes + tape_bytes) >= (1 - kLittle) * plain;
 }
 
 }  // namespace
@@ -205,7 +205,8 @@ void SequencePlanner::adjust(KnownSequence& known, const MeasuredCosts& costs) {
   known.recording_overhead = costs.recording_overhead();
   const bool may_go_without = may_record_nothing(known);
   known.records_nothing =
-      may_go_without && (options_.policy || known.recording_overhead > max_overhead());
+      may_go_without && (options_.policy || known.recording_overhead > max_overhead() ||
+                         saves_nothing(*known.plan, costs.tape_bytes));
   if (known.records_nothing) return plan_again(known);
   const double measured =
       costs.replay_overhead() + costs.waiting_overhead() + costs.recording_overhead();
@@ -213,7 +214,7 @@ void SequencePlanner::adjust(KnownSequence& known, const MeasuredCosts& costs) {
   if (options_.policy || std::abs(measured - promised) <= kPoint) return;
   measure_again(known, costs);
   plan_again(known);
-  known.records_nothing = may_go_without && saves_nothing(*known.plan);
+  known.records_nothing = may_go_without && saves_nothing(*known.plan, costs.tape_bytes);
   if (known.records_nothing) plan_again(known);
 }
 

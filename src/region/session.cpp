@@ -198,11 +198,11 @@ void Session::closed_unrecorded(std::int64_t number, const StepStart& start, dou
 std::string Session::why_unrecorded(const StepStart& start) const {
   if (start.turn.is_timed) return "it was not recorded, to see what recording costs";
   if (options_.policy) return "it was not recorded, as its policy keeps all";
-  return "it was not recorded, as recording takes too much of the budget for what a plan would "
-         "save";
+  return "it was not recorded, as recording takes too much of the budget, or of memory, for what "
+         "a plan would save";
 }
 
-void Session::timed(std::int64_t number, const Sequence& sequence, const RecordedTimes& times) {
+void Session::timed(std::int64_t number, const Sequence& sequence, const RecordedCosts& times) {
   Known known;
   std::optional<MeasuredCosts> costs;
   {

@@ -84,7 +84,7 @@ class Session {
   void closed_unrecorded(std::int64_t number, const StepStart& start, double forward_seconds,
                          std::int64_t growth_bytes);
   /// Takes into account how long the step of that number took, which was on trial.
-  void timed(std::int64_t number, const Sequence& sequence, const RecordedTimes& times);
+  void timed(std::int64_t number, const Sequence& sequence, const RecordedCosts& times);
   /// Whether it is still unknown which values of the sequence replays depend on.
   [[nodiscard]] bool wants_guarded(const Sequence& sequence) const;
   /// Notes them, unless the sequence has been given another plan since.

@@ -8,6 +8,7 @@
 #include "profile/counting_allocator.h"
 #include "region/closed_step.h"
 #include "tape/own_work.h"
+#include "tape/record/tape_bytes.h"
 
 namespace gradrecomp::inline GRADRECOMP_NAMESPACE {
 namespace {
@@ -209,6 +210,7 @@ void Step::close(bool has_returned) {
   const bool is_done = is_profile && !tape_->has_handles();
   if (has_returned) tape_->share_what_is_held();
   tape_->seal();
+  note_tape_bytes();
   // Before the session is told, which may plan, and fail.
   if (!is_done && (log_ == nullptr || !sequence.empty())) {
     const auto step = std::make_shared<ClosedStep>(session_, number_, log_, std::move(placed_),
@@ -237,6 +239,11 @@ void Step::close_unrecorded() {
   session_->closed_unrecorded(number_, start_, open_for_.seconds(), growth);
 }
 
+void Step::note_tape_bytes() {
+  const auto lock = tape_->lock();
+  tape_->counts().tape_bytes = tape::bytes_of(*tape_);
+}
+
 void Step::note_modes() {
   if (session_ && tape_->findings().mode_is_lost) session_->look_at_modes();
 }
@@ -249,7 +256,8 @@ void Step::tell_session(const Sequence& sequence, bool planned) {
                     .reason = log_ ? why : "",
                     .on_trial = planned && start_.turn.is_timed,
                     .num_ops = static_cast<std::int64_t>(tape_->ops().size()),
-                    .num_unrecorded_calls = tape_->counts().unrecorded_calls},
+                    .num_unrecorded_calls = tape_->counts().unrecorded_calls,
+                    .tape_bytes = tape_->counts().tape_bytes},
                    sequence);
 }
 

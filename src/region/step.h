@@ -49,6 +49,7 @@ class Step {
   void name_plan(const tape::RecordingPlan& plan);
   void place_blocks();
   void close_window(bool is_last = false);
+  void note_tape_bytes();
   void note_modes();
   void tell_session(const Sequence& sequence, bool planned);
   void time(ClosedStep& step);

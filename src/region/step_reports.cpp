@@ -49,6 +49,7 @@ void StepReports::replayed(std::int64_t number, const tape::Counts& counts) {
   last_.offloaded_bytes = counts.offloaded_bytes;
   last_.rounded_bytes = counts.rounded_bytes;
   last_.unplanned_bytes = counts.unplanned_bytes;
+  last_.tape_bytes = counts.tape_bytes;
 }
 
 void StepReports::on_trial(std::int64_t number, bool is_on_trial) {

@@ -52,7 +52,7 @@ void Trials::add_unrecorded(std::uint64_t signature, const UnrecordedCosts& cost
   if (trial != trials_.end()) trial->second.add_unrecorded(costs);
 }
 
-std::optional<MeasuredCosts> Trials::add(std::uint64_t signature, const RecordedTimes& times) {
+std::optional<MeasuredCosts> Trials::add(std::uint64_t signature, const RecordedCosts& times) {
   const auto trial = trials_.find(signature);
   if (trial == trials_.end()) return std::nullopt;
   trial->second.add(times);

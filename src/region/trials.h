@@ -34,7 +34,7 @@ class Trials {
   void add_unrecorded(std::uint64_t signature, const UnrecordedCosts& costs);
   /// Takes into account how long a step took that was timed and recorded. What its trial has found,
   /// if that is enough now.
-  std::optional<MeasuredCosts> add(std::uint64_t signature, const RecordedTimes& times);
+  std::optional<MeasuredCosts> add(std::uint64_t signature, const RecordedCosts& times);
   /// Whether steps of that signature are timed.
   [[nodiscard]] bool is_running(std::uint64_t signature) const;
   /// Lets a trial begin anew that is running, as there is another plan.

@@ -4,6 +4,7 @@
 #include <limits>
 
 #include "tape/aten/bytes.h"
+#include "tape/aten/heap_blocks.h"
 #include "tape/aten/lent_memory.h"
 #include "tape/geometry/geometry.h"
 #include "tape/prints/byte_runs.h"
@@ -136,6 +137,19 @@ void Contents::refine_for(Known& known, const c10::Storage& storage, const Geome
   if (!known.print.is_coarse_for(shown) || !known.print.fits(storage)) return;
   known.print.refine(storage);
   known.last_sweeps.clear();
+}
+
+std::int64_t Contents::bytes() const {
+  using Slot = std::pair<ValueId, std::vector<Known>>;
+  std::int64_t bytes = block_bytes(known_.bucket_count() * sizeof(Slot));
+  for (const auto& [value, prints] : known_) {
+    bytes += block_bytes_of(prints);
+    for (const Known& known : prints) {
+      bytes += block_bytes_of(known.last_sweeps) +
+               block_bytes(known.print.num_hashes() * sizeof(std::uint64_t));
+    }
+  }
+  return bytes;
 }
 
 }  // namespace gradrecomp::tape

@@ -64,6 +64,9 @@ class Contents {
                                    const Geometry& shown, std::int32_t sweep);
   [[nodiscard]] bool fits_in_sweep(ValueId value, const c10::Storage& storage, std::int32_t sweep);
 
+  /// Of heap that it takes, but for what is on devices.
+  [[nodiscard]] std::int64_t bytes() const;
+
   [[nodiscard]] DeviceContents& on_devices() { return on_devices_; }
 
  private:

@@ -2,6 +2,8 @@
 
 #include <algorithm>
 
+#include "tape/aten/heap_blocks.h"
+
 namespace gradrecomp::tape {
 
 void LentParts::add_handle(const Geometry* shown) {
@@ -53,6 +55,11 @@ std::vector<OpId> LentParts::readers_in(Extent extent) {
     found.push_back(reader->second);
   }
   return found;
+}
+
+std::int64_t LentParts::bytes() const {
+  return block_bytes(sizeof(LentParts)) + node_bytes_of(handles_) + node_bytes_of(dense_) +
+         block_bytes_of(readers_);
 }
 
 }  // namespace gradrecomp::tape

@@ -29,6 +29,9 @@ class LentParts {
   /// Ops that read a part which begins in `extent`, in any order, maybe more than once.
   [[nodiscard]] std::vector<OpId> readers_in(Extent extent);
 
+  /// Of heap that it takes.
+  [[nodiscard]] std::int64_t bytes() const;
+
  private:
   std::unordered_map<const Geometry*, std::int64_t> handles_;  // how many show the same
   // Those without gaps, by begin and end.

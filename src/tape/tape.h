@@ -46,6 +46,7 @@ struct Counts {
   std::int64_t rounded_bytes = 0;    ///< that have left for rounded copies
   /// Held since the region ended, for replays yet to come, as lent memory they read went.
   std::int64_t unplanned_bytes = 0;
+  std::int64_t tape_bytes = 0;  ///< of heap, as the region ended; see bytes_of()
 };
 
 /// What turned out while a step ran.
@@ -126,6 +127,9 @@ class Tape : public std::enable_shared_from_this<Tape> {
 
   /// That of `tensor`, kept with the tape.
   const Geometry* geometry_of(const at::Tensor& tensor) { return geometries_.of(tensor); }
+
+  /// All that have been asked for.
+  [[nodiscard]] const Geometries& geometries() const { return geometries_; }
 
   // --- what it contains ---
 

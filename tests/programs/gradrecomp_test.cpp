@@ -192,7 +192,7 @@ TEST(Program, WritesAllKeysOfAnArm) {
          {"arm", "model", "batch", "device", "dtype", "plain_peak_bytes", "measured_peak_bytes",
           "predicted_peak_bytes", "first_step_peak_bytes", "first_step_seconds", "total_peak_bytes",
           "overhead_flops", "overhead_wall", "bitwise_equal", "plan_ms", "num_ops",
-          "num_replayed_ops"}) {
+          "num_replayed_ops", "tape_bytes"}) {
       EXPECT_TRUE(arm.contains(key)) << key;
     }
     EXPECT_EQ(arm.contains("resident_peak_bytes"), tells_resident_peaks());

@@ -69,6 +69,18 @@ TEST(UnrecordedSteps, ComeWhereRecordingAloneBreaksTheBudget) {
   EXPECT_THAT(region.brief_report(), AllOf(StartsWith("keep_all"), HasSubstr("recording costs")));
 }
 
+TEST(UnrecordedSteps, ComeWhereRecordingTakesTheMemoryThatItsPlanSaves) {
+  const SmallOps ops;
+  Region region({.max_overhead = 10});
+  ops.step(&region);
+  EXPECT_GT(region.last_step().tape_bytes, 0);
+  end_trial(ops, region);
+  ops.step(&region);
+  EXPECT_FALSE(was_recorded(region));
+  EXPECT_EQ(region.last_step().tape_bytes, 0);
+  EXPECT_THAT(region.last_step().reason, HasSubstr("or of memory"));
+}
+
 TEST(UnrecordedSteps, HaveThePeakThatTheirPlanPredicts) {
   const SmallOps ops;
   Region region({.max_overhead = 0});

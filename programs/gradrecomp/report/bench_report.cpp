@@ -22,10 +22,11 @@ std::string head(const BenchSetting& setting, const ArmResult& plain) {
   return fmt::format(
       "{}\n{}\n"
       "Peaks are activation bytes of a step; total adds what is live before it; resident is what a "
-      "step adds\nto {}. \"First step\" is the step that is profiled, its peak and its time\n"
-      "over plain's, planning included. Times are paired ratios to plain: median (lowest..highest) "
-      "over\nrounds of plain, arm, arm, plain ({} here); A/A is plain to plain in the same "
-      "rounds.\n"
+      "step adds\nto {}; tape is the heap that its recording takes beside tensors.\n"
+      "\"First step\" is the step that is profiled, its peak and its time over plain's, planning "
+      "included.\n"
+      "Times are paired ratios to plain: median (lowest..highest) over rounds of plain, arm, arm, "
+      "plain ({}\nhere); A/A is plain to plain in the same rounds.\n"
       "Proven: no plan has a lower peak at this overhead; proven +: none has less overhead, in "
       "what\n"
       "its budget counts, at this peak.\n"
@@ -55,6 +56,7 @@ ReportTable::Row row_of(const BenchSetting& setting, const ArmResult& result,
           proven_peak(plan, plain_peak_bytes),
           mebibytes(result.total_peak_bytes),
           result.resident_peak_bytes ? mebibytes(*result.resident_peak_bytes) : "-",
+          mebibytes(result.last_step.tape_bytes),
           first_step(result, plain),
           to_string(result.time_ratio),
           to_string(result.plain_ratio),
@@ -176,6 +178,7 @@ Json json_of(const BenchSetting& setting, const ArmResult& result, const ArmResu
             {"num_substituted_ops", result.last_step.num_substituted_ops},
             {"offloaded_bytes", result.last_step.offloaded_bytes},
             {"rounded_bytes", result.last_step.rounded_bytes},
+            {"tape_bytes", result.last_step.tape_bytes},
             {"num_compared_steps", result.num_steps},
             {"followed_plan", result.followed_plan}};
   if (result.gradient_error) json["gradient_error"] = *result.gradient_error;
@@ -195,7 +198,7 @@ std::string_view equality(const ArmResult& arm, const ArmResult& plain) {
 }
 
 std::string bench_table(const BenchSetting& setting, const std::vector<ArmResult>& results) {
-  ReportTable table({"arm", "peak", "of plain", "predicted", "proven", "total", "resident",
+  ReportTable table({"arm", "peak", "of plain", "predicted", "proven", "total", "resident", "tape",
                      "first step", "time", "A/A", "samples/s", "FLOPs +", "planned s +", "proven +",
                      "equal", "replays/ops", "plan ms"});
   for (const ArmResult& result : results) table.add(row_of(setting, result, results.front()));

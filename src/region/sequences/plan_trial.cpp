@@ -18,9 +18,9 @@ double median(std::vector<double> samples) {
 }
 
 template <typename Seconds>
-double median_of(const std::vector<RecordedTimes>& steps, Seconds seconds) {
+double median_of(const std::vector<RecordedCosts>& steps, Seconds seconds) {
   std::vector<double> samples;
-  for (const RecordedTimes& times : steps) samples.push_back(seconds(times));
+  for (const RecordedCosts& times : steps) samples.push_back(seconds(times));
   return median(std::move(samples));
 }
 
@@ -33,7 +33,7 @@ bool PlanTrial::begin_step() {
   return is_over_ || !compares_ || num_begun_ <= kNumFirst || is_even;
 }
 
-void PlanTrial::add(const RecordedTimes& times) { recorded_.push_back(times); }
+void PlanTrial::add(const RecordedCosts& times) { recorded_.push_back(times); }
 
 void PlanTrial::add_unrecorded(const UnrecordedCosts& costs) { unrecorded_.push_back(costs); }
 
@@ -52,7 +52,7 @@ std::optional<MeasuredCosts> PlanTrial::conclude(double max_overhead) {
 // What else runs on the machine makes steps longer, never shorter. So two kinds of steps that came
 // in turn are compared by their shortest.
 PlanTrial::Forward PlanTrial::forward() const {
-  const auto seconds = [](const RecordedTimes& times) { return times.forward_seconds; };
+  const auto seconds = [](const RecordedCosts& times) { return times.forward_seconds; };
   if (!compares_) {
     const double median = median_of(recorded_, seconds);
     return {median, median};
@@ -80,25 +80,27 @@ double PlanTrial::unrecorded_seconds() const {
 }
 
 MeasuredCosts PlanTrial::costs() const {
-  const double backward = median_of(recorded_, [](const RecordedTimes& times) {
+  const double backward = median_of(recorded_, [](const RecordedCosts& times) {
     return times.backward_seconds - times.hook_seconds;
   });
-  const double after_forward = median_of(recorded_, [](const RecordedTimes& times) {
+  const double after_forward = median_of(recorded_, [](const RecordedCosts& times) {
     return times.hook_seconds - times.replay_seconds - times.arrival_seconds +
            times.release_seconds;
   });
   const auto [recorded, plain] = forward();
-  return {.step_seconds = plain + backward,
-          .recording_seconds = recorded - plain + after_forward,
-          .replay_seconds =
-              median_of(recorded_, [](const RecordedTimes& times) { return times.replay_seconds; }),
-          .arrival_seconds = median_of(
-              recorded_, [](const RecordedTimes& times) { return times.arrival_seconds; }),
-          .departure_seconds = median_of(
-              recorded_, [](const RecordedTimes& times) { return times.departure_seconds; }),
-          .num_replayed_ops = median_of(recorded_, [](const RecordedTimes& times) {
-            return static_cast<double>(times.num_replayed_ops);
-          })};
+  return {
+      .step_seconds = plain + backward,
+      .recording_seconds = recorded - plain + after_forward,
+      .replay_seconds =
+          median_of(recorded_, [](const RecordedCosts& times) { return times.replay_seconds; }),
+      .arrival_seconds =
+          median_of(recorded_, [](const RecordedCosts& times) { return times.arrival_seconds; }),
+      .departure_seconds =
+          median_of(recorded_, [](const RecordedCosts& times) { return times.departure_seconds; }),
+      .num_replayed_ops = median_of(
+          recorded_,
+          [](const RecordedCosts& times) { return static_cast<double>(times.num_replayed_ops); }),
+      .tape_bytes = std::ranges::max(recorded_, {}, &RecordedCosts::tape_bytes).tape_bytes};
 }
 
 }  // namespace gradrecomp::inline GRADRECOMP_NAMESPACE

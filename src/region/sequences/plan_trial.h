@@ -8,8 +8,8 @@
 
 namespace gradrecomp::inline GRADRECOMP_NAMESPACE {
 
-/// Seconds of a step that was recorded and went backward once.
-struct RecordedTimes {
+/// What a step took that was recorded and went backward once.
+struct RecordedCosts {
   double forward_seconds = 0;    ///< while its region was open
   double backward_seconds = 0;   ///< from the first demand to the end of the pass
   double hook_seconds = 0;       ///< of these, spent on what autograd asks of the tape
@@ -18,6 +18,7 @@ struct RecordedTimes {
   double arrival_seconds = 0;    ///< on a device, of hooks: waiting for values that come back
   double departure_seconds = 0;  ///< on a device, beside all these: for values to leave
   std::int64_t num_replayed_ops = 0;
+  std::int64_t tape_bytes = 0;  ///< of heap, for the recording
 };
 
 /// What a step took that was not recorded.
@@ -26,7 +27,7 @@ struct UnrecordedCosts {
   std::int64_t growth_bytes = 0;  ///< that its region left behind
 };
 
-/// What a followed plan costs by the clock.
+/// What a followed plan costs by the clock, and in memory that no plan counts.
 struct MeasuredCosts {
   double step_seconds = 0;       ///< of the plain step, forward and backward
   double recording_seconds = 0;  ///< beyond it and beyond replays; 0 where that was not measured
@@ -34,6 +35,7 @@ struct MeasuredCosts {
   double arrival_seconds = 0;    ///< waiting for values that come back
   double departure_seconds = 0;  ///< and for values to leave
   double num_replayed_ops = 0;
+  std::int64_t tape_bytes = 0;
 
   [[nodiscard]] double recording_overhead() const { return recording_seconds / step_seconds; }
   [[nodiscard]] double replay_overhead() const { return replay_seconds / step_seconds; }
@@ -58,7 +60,7 @@ class PlanTrial {
   /// Notes that a step begins. Whether it is to be recorded.
   bool begin_step();
   [[nodiscard]] bool is_over() const { return is_over_; }
-  void add(const RecordedTimes& times);
+  void add(const RecordedCosts& times);
   void add_unrecorded(const UnrecordedCosts& costs);
   /// What it found, once: when it has seen enough. A plan that costs several times `max_overhead`
   /// is seen through early.
@@ -78,7 +80,7 @@ class PlanTrial {
   bool compares_;
   bool is_over_ = false;
   int num_begun_ = 0;
-  std::vector<RecordedTimes> recorded_;
+  std::vector<RecordedCosts> recorded_;
   std::vector<UnrecordedCosts> unrecorded_;
 };
 

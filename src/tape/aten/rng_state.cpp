@@ -7,6 +7,7 @@
 #include <thread>
 #include <typeinfo>
 
+#include "tape/aten/heap_blocks.h"
 #include "tape/aten/polite_lock.h"
 
 namespace gradrecomp::tape {
@@ -67,6 +68,10 @@ std::unique_ptr<const RngState> RngState::of_default(c10::Device device, Lock lo
   } catch (const c10::Error&) {
     return nullptr;
   }
+}
+
+std::int64_t RngState::bytes() const {
+  return block_bytes(sizeof(RngState)) + (twister_ ? block_bytes(sizeof(Twister)) : 0);
 }
 
 bool RngState::is_locked() const {

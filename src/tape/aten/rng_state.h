@@ -3,6 +3,7 @@
 #include <ATen/CPUGeneratorImpl.h>
 #include <ATen/core/Generator.h>
 
+#include <cstdint>
 #include <memory>
 #include <mutex>
 #include <optional>
@@ -49,6 +50,8 @@ class RngState {
   void restore() const;
   /// The state the same generator is in now.
   [[nodiscard]] RngState now() const { return RngState(generator_); }
+  /// Of heap that it takes.
+  [[nodiscard]] std::int64_t bytes() const;
   /// Has the generator go on from this state, with a state of its own beside the current one, which
   /// is returned. Undefined where a generator can have only one, as on the CPU.
   [[nodiscard]] at::Generator swap_in() const;

@@ -14,6 +14,7 @@ class Geometries {
  public:
   /// The one of `tensor`.
   const Geometry* of(const at::Tensor& tensor);
+  [[nodiscard]] const auto& kept() const { return kept_; }
 
  private:
   std::unordered_set<Geometry, GeometryHash> kept_;

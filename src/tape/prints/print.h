@@ -44,6 +44,8 @@ class Print {
   [[nodiscard]] bool fits(const c10::Storage& storage, const Geometry& shown) const;
   [[nodiscard]] Extent extent() const { return extent_; }
   [[nodiscard]] bool is_of_size(const c10::Storage& storage) const;
+  /// How many hashes it consists of.
+  [[nodiscard]] std::size_t num_hashes() const { return hashes_.capacity(); }
   [[nodiscard]] bool is_whole() const { return rows_.pitch == 0; }
   /// Whether it is of the storage from end to end.
   [[nodiscard]] bool is_of_all() const { return covers({0, storage_bytes_}); }

@@ -5,13 +5,14 @@
 namespace gradrecomp::test {
 namespace {
 
-RecordedTimes times_of(double forward, double backward, double hooks, double replays) {
+RecordedCosts times_of(double forward, double backward, double hooks, double replays) {
   return {.forward_seconds = forward,
           .backward_seconds = backward,
           .hook_seconds = hooks,
           .replay_seconds = replays,
           .release_seconds = 0.5,
-          .num_replayed_ops = 4};
+          .num_replayed_ops = 4,
+          .tape_bytes = 7};
 }
 
 TEST(PlanTrialTest, WithoutComparisonConcludesFromTheFirstSteps) {
@@ -27,6 +28,7 @@ TEST(PlanTrialTest, WithoutComparisonConcludesFromTheFirstSteps) {
   EXPECT_EQ(costs->recording_seconds, 1.5);  // in hooks and to free, as far as it is known
   EXPECT_EQ(costs->replay_seconds, 2);
   EXPECT_EQ(costs->num_replayed_ops, 4);
+  EXPECT_EQ(costs->tape_bytes, 7);
   EXPECT_TRUE(trial.is_over());
   EXPECT_FALSE(trial.conclude(0.05).has_value());
 }
