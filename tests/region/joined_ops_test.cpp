@@ -192,6 +192,30 @@ TEST_F(JoinedOps, StayExactForNumbersThatTheFirstStepHadNot) {
   EXPECT_EQ(region.last_step().num_substituted_ops, 4);
 }
 
+// A number may be one of many in a table, and one that 16 bits hold in a first step alone.
+TEST_F(JoinedOps, TakeNumbersFromATable) {
+  for (const auto type : {at::kFloat, at::kHalf, at::kBFloat16}) {
+    for (const auto table_type : {at::kFloat, at::kLong, at::kInt, at::kShort}) {
+      const at::Tensor x = input(type);
+      at::Tensor table = torch::full({300}, 1, table_type);
+      const auto gradient = [&](Region* region) {
+        const auto forward = [&] {
+          return (((x.sin() + table[1]) * table[37]).sin() - table[299]).sin();
+        };
+        const auto y = region != nullptr ? region->run(forward) : forward();
+        return torch::autograd::grad({y.to(at::kFloat).sum()}, {x})[0];
+      };
+      Region region({.policy = "drop_all"});
+      for (const double next : {1.0, 1.0, 257.4, 2049.7}) {
+        table.fill_(next);
+        EXPECT_TRUE(same_bits(gradient(nullptr), gradient(&region)))
+            << type << " beside " << table_type << ", " << next;
+      }
+      EXPECT_GT(region.last_step().num_substituted_ops, 0);
+    }
+  }
+}
+
 // By way of a double it would be rounded twice, from just above the middle of two floats.
 TEST_F(JoinedOps, RoundWholeNumbersOnce) {
   constexpr std::int64_t kAboveMiddle = (std::int64_t{1} << 60) + (std::int64_t{1} << 36) + 1;

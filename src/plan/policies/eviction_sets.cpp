@@ -23,9 +23,13 @@ namespace {
 
 class Eviction {
  public:
-  explicit Eviction(const Graph& graph) : graph_(graph), keep_(keep_all(graph)) {
+  explicit Eviction(const Graph& graph)
+      : graph_(graph), keep_(keep_all(graph)), readers_(graph.values.size()) {
     for (std::size_t v = 0; v < keep_.size(); ++v) {
       if (keep_[v] != 0) all_bytes_ += graph.values[v].bytes;
+    }
+    for (std::size_t i = 0; i < graph.ops.size(); ++i) {
+      for (const Index u : graph.ops[i].inputs) readers_[u].push_back(static_cast<Index>(i));
     }
   }
 
@@ -34,17 +38,20 @@ class Eviction {
   KeptSet run(std::int64_t limit_bytes) {
     keep_ = keep_all(graph_);
     last_use_.assign(graph_.values.size(), 0);
-    cost_.assign(graph_.values.size(), 0);
+    cost_.assign(graph_.ops.size(), 0);
     live_.clear();
     std::int64_t live_bytes = 0;
     for (std::size_t i = 0; i < graph_.ops.size(); ++i) {
       now_ = static_cast<Index>(i);
       const Op& op = graph_.ops[i];
+      cost_[i] += least_replay_seconds(op);
       for (const Index u : op.inputs) last_use_[u] = now_;
       for (const Index v : op.outputs) {
         last_use_[v] = now_;
-        cost_[v] = cost_of(op);
-        if (keep_[v] == 0) continue;
+        if (keep_[v] == 0) {
+          drop(v);
+          continue;
+        }
         live_bytes += graph_.values[v].bytes;
         if (can_choose(graph_.values[v])) live_.push_back(v);
       }
@@ -54,32 +61,31 @@ class Eviction {
   }
 
  private:
-  /// The cost of its replay, with that of all inputs that are gone.
-  [[nodiscard]] double cost_of(const Op& op) const {
-    double cost = least_replay_seconds(op);
-    for (const Index u : op.inputs) cost += keep_[u] == 0 ? cost_[u] : 0;
-    return cost;
-  }
-
   std::int64_t evict() {
     const auto worth = [this](Index v) {
       const double bytes_by_age =
           static_cast<double>(graph_.values[v].bytes) * (1 + now_ - last_use_[v]);
-      return cost_of(graph_.ops[graph_.values[v].producer]) / (1 + bytes_by_age);
+      return cost_[graph_.values[v].producer] / (1 + bytes_by_age);
     };
     const auto least = std::ranges::min_element(live_, {}, worth);
     const Index v = *least;
-    cost_[v] = cost_of(graph_.ops[graph_.values[v].producer]);
-    keep_[v] = 0;
+    drop(v);
     live_.erase(least);
     return graph_.values[v].bytes;
   }
 
+  /// Lets those that read it pay for its replay, too.
+  void drop(Index v) {
+    keep_[v] = 0;
+    for (const Index reader : readers_[v]) cost_[reader] += cost_[graph_.values[v].producer];
+  }
+
   const Graph& graph_;
   KeptSet keep_;
+  std::vector<std::vector<Index>> readers_;  ///< per value: the ops
   std::int64_t all_bytes_ = 0;
   std::vector<Index> last_use_;  ///< per value: the op
-  std::vector<double> cost_;     ///< per value, when it was made or dropped
+  std::vector<double> cost_;     ///< per op: of its replay, with that of all inputs that are gone
   std::vector<Index> live_;
   Index now_ = 0;
 };

@@ -20,7 +20,8 @@
 //
 // A move keeps or drops a value, and in most cases does the reverse to another one: one made near
 // it, one that an op has in common with it, or any. Or it says from when on replays leave a dropped
-// value behind: at once, when backward demands it, or, saved or not, for all that still want it.
+// value behind, alone or with one near it: at once, when backward demands it or another value, or,
+// saved or not, for all that still want it.
 // The moves come from a generator with a fixed seed and their number is bounded, not their time:
 // the same request gives the same plan everywhere.
 // Source: Kirkpatrick et al., Optimization by Simulated Annealing, 1983.
@@ -111,7 +112,7 @@ std::vector<Index> Annealing::timing_of(const Candidate& candidate) const {
 
 void Annealing::run(const Candidate& start, const AnnealingGoal& goal, const Report& report) {
   if (open_.size() < 2 || goal.num_moves < kFewestMoves) return;
-  random_.seed(1);
+  random_.seed(goal.seed);
   goal_ = goal;
   best_keep_ = start.keep;
   best_from_ = timing_of(start);
@@ -205,11 +206,25 @@ Index Annealing::neighbour(Index v) {
 }
 
 void Annealing::draw_timing(Index v) {
-  const std::array<Index, 3> times{0, first_demand_[v], ~backward_begin_};
   const Index now = simulator_.cached_from(v);
-  Index next = times[below(3)];
+  Index next = time_for(v);
   if (next == now) next = now == 0 ? ~backward_begin_ : 0;
   moves_.push_back({v, false, next});
+  if (!goal_.any_time || below(5) >= 2) return;
+  // Replays leave behind more than one value at a time where that pays.
+  const Index other = below(2) == 0 ? neighbour(v) : near(position_[v] - 1);
+  const bool is_dropped = other >= 0 && other != v && !simulator_.keeps(other);
+  if (is_dropped) moves_.push_back({other, false, next});
+}
+
+/// When another value is first demanded, replays run that may pass by `v`.
+Index Annealing::time_for(Index v) {
+  const std::size_t kind = below(goal_.any_time ? 5 : 3);
+  if (kind == 0) return 0;
+  if (kind == 1) return first_demand_[v];
+  if (kind == 2) return ~backward_begin_;
+  const Index replays = first_demand_[open_[below(open_.size())]];
+  return kind == 3 ? replays : ~replays;
 }
 
 }  // namespace gradrecomp::plan

@@ -17,6 +17,9 @@ struct AnnealingGoal {
   double max_overhead = 0;
   std::int64_t bound_bytes = 0;  ///< no plan of that overhead has a lower peak
   int num_moves = 0;
+  bool any_time =
+      false;  ///< replays may leave values behind from any demand on, not just their own
+  std::uint64_t seed = 1;  ///< of the random numbers
 };
 
 /// Improves plans by random moves, dearer or higher ones among them at first.
@@ -47,6 +50,7 @@ class Annealing {
   [[nodiscard]] Energy energy(const Outcome& outcome, const Schedule& schedule) const;
   void draw_moves();
   void draw_timing(Index v);
+  [[nodiscard]] Index time_for(Index v);
   void add_flip(Index v, bool keep);
   [[nodiscard]] Index near(std::size_t position);
   [[nodiscard]] Index neighbour(Index v);

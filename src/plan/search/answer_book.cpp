@@ -41,6 +41,8 @@ constexpr double kPolicyEvents = 3e5;  // as many as the simulations of one poli
 constexpr double kSpareEvents = 2e6;
 constexpr double kSmallGap = 0.02;  // of the plain peak
 constexpr double kTinyGap = 0.005;
+constexpr double kLargeGap = 0.03;        // above which a chapter is searched again, otherwise
+constexpr double kEffortOfTwoRounds = 1;  // of a chapter, at least
 constexpr double kPartWhereSmall = 0.02;
 constexpr double kSecondsPerChapter = 0.25;  // on a current processor
 constexpr double kMovesPerPair = 15;
@@ -77,8 +79,9 @@ constexpr std::array kChapters{
     Chapter{0.16, 0.4},
     Chapter{0.18, 0.4},
     Chapter{0.2, 1},
-    Chapter{0.3, 2, kMostOnce, 2},
-    Chapter{0.4, 2},
+    Chapter{0.3, 1.5, kMostOnce, 2},
+    Chapter{0.34, 1.5},  // what replaying everything once takes, about
+    Chapter{0.4, 1},
     Chapter{kMostOnce, 0.5},
     Chapter{4.0, 1.5, 4.0, 8},
 };
@@ -219,11 +222,17 @@ void AnswerBook::search(double max_overhead, double effort) {
   const int moves = static_cast<int>(effort * num_moves(gap(max_overhead)));
   if (moves == 0) return;
   const bool are_many = moves > kManyMoves * static_cast<int>(annealing_->num_open());
-  const AnnealingGoal goal{max_overhead, bound_.peak_bytes(max_overhead), moves};
+  AnnealingGoal goal{max_overhead, bound_.peak_bytes(max_overhead), moves};
   if (!are_many) return search_from(front_.candidates()[known], goal);
+  goal.num_moves = moves / 2;
   for (const Candidate& start : starts(max_overhead)) {
-    search_from(start, {goal.max_overhead, goal.bound_bytes, moves / 2});
+    search_from(start, goal);
+    goal.any_time = !chain_.is_well_cut();  // where the chain's program has no such plans
   }
+  if (effort < kEffortOfTwoRounds || gap(max_overhead) < kLargeGap) return;
+  goal.any_time = true;
+  ++goal.seed;
+  for (const Candidate& start : starts(max_overhead)) search_from(start, goal);
 }
 
 /// The best plan within the budget, and cheaper ones: from those the search has something to spend,

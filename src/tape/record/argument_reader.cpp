@@ -33,6 +33,14 @@ c10::IValue own(const c10::IValue& argument, bool is_foreign) {
   return may_be_shared ? with_own_lists(argument) : argument;
 }
 
+/// Whether `op` has read something else of that type by now. A normalisation whose input is in 16
+/// bits gives its statistics the type of its weight or, if it has none, of the running ones.
+bool reads_type(const Op& op, const at::Tensor& statistics) {
+  return std::ranges::any_of(op.reads, [&](const Read& read) {
+    return !read.scratch && read.geometry->scalar_type() == statistics.scalar_type();
+  });
+}
+
 }  // namespace
 
 bool has_gradient(const at::TensorBase& tensor) {
@@ -99,7 +107,7 @@ void ArgumentReader::read_tensor(Draft& draft, const at::Tensor& tensor, std::in
     const bool optional = traits.writes[argument] == 0;
     updated = draft.updates_statistics && matters_to_replays(tensor);
     // The running buffers only receive; without them the op gives the same outputs.
-    if (draft.updates_statistics && optional && !updated) return;
+    if (draft.updates_statistics && optional && !updated && reads_type(draft.op, tensor)) return;
     scratch = draft.updates_statistics && !updated;
   }
   const bool constant = tensor.unsafeGetTensorImpl()->is_wrapped_number() && tensor.is_cpu() &&
@@ -117,7 +125,8 @@ void ArgumentReader::read_tensor(Draft& draft, const at::Tensor& tensor, std::in
   read.has_gradient = external && has_gradient(tensor);
   // A replay inside the region may have made it in memory different from that of the op itself.
   if (written) {
-    draft.written.emplace_back(draft.op.reads.size() - 1, tensor.storage().getWeakStorageImpl());
+    draft.written.push_back({draft.op.reads.size() - 1, tensor.storage().getWeakStorageImpl(),
+                             c10::weak_intrusive_ptr<c10::TensorImpl>(tensor.getIntrusivePtr())});
   }
   draft.writes_external |= written && external;
   draft.note_gradient_of(tensor);

@@ -29,8 +29,13 @@ struct Draft {
   std::optional<c10::Device> device = {};
   bool is_fickle = false;  ///< on that device
   bool has_failed = false;
-  /// Which of the op's reads it writes to, and where.
-  std::vector<std::pair<std::size_t, c10::weak_intrusive_ptr<c10::StorageImpl>>> written = {};
+  /// One of the op's reads that it writes to.
+  struct Written {
+    std::size_t read;  ///< position in Op::reads
+    c10::weak_intrusive_ptr<c10::StorageImpl> memory;
+    c10::weak_intrusive_ptr<c10::TensorImpl> tensor;
+  };
+  std::vector<Written> written = {};
 
   [[nodiscard]] const at::Tensor& copy_for(std::int16_t argument,
                                            const at::Tensor& original) const {

@@ -1,7 +1,9 @@
 #include "tape/record/result_finder.h"
 
+#include <optional>
 #include <utility>
 
+#include "tape/aten/bytes.h"
 #include "tape/aten/lent_memory.h"
 #include "tape/calls/arguments.h"
 #include "tape/dispatch/plain_memory.h"
@@ -21,6 +23,14 @@ bool is_left_to_others(const OpTraits& traits, const at::Tensor& tensor,
   const c10::StorageImpl& storage = *tensor.storage().unsafeGetStorageImpl();
   return is_lent(storage) || is_mapped(storage) ||
          (traits.foreign && is_held_elsewhere(tensor, returned, 0));
+}
+
+/// What the call has left of its output: operators with `out=` give it another size. None where
+/// that is gone.
+std::optional<Geometry> geometry_after(const Draft::Written& written) {
+  auto impl = written.tensor.lock();
+  if (!impl) return std::nullopt;
+  return Geometry(at::Tensor(std::move(impl)));
 }
 
 }  // namespace
@@ -91,31 +101,39 @@ void ResultFinder::print_result(const Draft& draft, ValueId value, const Geometr
 }
 
 void ResultFinder::find_written(Draft& draft) {
-  for (const auto& [i, memory] : draft.written) {
-    const Read& read = draft.op.reads[i];
-    const bool written_already = tape_.values()[read.value].overwritten_by >= 0;
-    auto storage = memory.lock();
-    if (written_already || !storage) continue;
+  for (const Draft::Written& written : draft.written) {
+    const Read& read = draft.op.reads[written.read];
+    const Value& before = tape_.values()[read.value];
+    auto storage = written.memory.lock();
+    if (before.overwritten_by >= 0 || !storage) continue;
     const bool is_declared = draft.traits.writes[read.argument] != 0;
     const bool bumps = is_declared && draft.traits.bumps && !draft.has_failed;
-    const bool is_whole = read.geometry->fills(tape_.values()[read.value].bytes);
+    const bool is_whole = read.geometry->fills(before.bytes);
     const bool is_filled = is_whole && fills_alone(draft.op);
-    const bool was_printed = tape_.values()[read.value].has_print;  // a constant goes on as one
+    const bool was_printed = before.has_print;  // a constant goes on as one
+    const bool was_rubbish = is_rubbish(before);
+    const bool is_constant =
+        draft.is_constant || is_never_differentiated(read.geometry->scalar_type());
+    const auto after = was_rubbish ? geometry_after(written) : std::nullopt;
+    const Geometry& shown = after ? *after : *read.geometry;
+    // What it has not written contains what the program left there by hand.
+    if (was_rubbish && !shown.fills(bytes_in(storage))) draft.op.replayable = false;
     const auto producer = static_cast<OpId>(tape_.ops().size());
     const ValueId id = writer_.add_version(read.value, std::move(storage), producer, bumps);
-    if (draft.traits.resizes && is_rubbish(tape_.values()[read.value])) {
+    if (draft.traits.resizes && was_rubbish) {
       writer_.set_uninitialized(id);
-    } else if (was_printed && !draft.traits.resizes &&
-               (draft.is_constant || is_never_differentiated(read.geometry->scalar_type()))) {
-      tape_.print(id, *read.geometry, Guard::whole);
-    } else if (is_filled && (read.geometry->is_on_cpu() || !draft.traits.seeded)) {
-      print_result(draft, id, *read.geometry, true);
+    } else if (was_printed && !draft.traits.resizes && is_constant) {
+      tape_.print(id, shown, Guard::whole);
+    } else if (is_filled && (shown.is_on_cpu() || !draft.traits.seeded)) {
+      print_result(draft, id, shown, true);
+    } else if (was_rubbish && is_constant) {
+      print_result(draft, id, shown, false);
     } else if (!c10::GradMode::is_enabled() && draft.op.replayable && is_whole) {
       // A function of the program may run below what raises versions. One that it raises itself,
       // by mark_dirty(), is then of whatever it wrote, maybe of more than this.
       tape_.print(id, *read.geometry, Guard::whole);
     }
-    draft.op.results.push_back({.value = id, .read = static_cast<std::int32_t>(i)});
+    draft.op.results.push_back({.value = id, .read = static_cast<std::int32_t>(written.read)});
   }
 }
 

@@ -212,7 +212,7 @@ bool KernelSearch::step_fits_pattern(Op& op, PointwiseStep step, int formula, st
   if (step.operand >= 0) {
     const Read& other = op.reads[step.operand];
     const bool is_number = other.geometry->sizes().empty();
-    operand = is_number ? pattern_number(*other.geometry)
+    operand = is_number ? pattern_number(*other.geometry, type)
                         : pattern(kOnOneThread, options.dtype(other.geometry->scalar_type()),
                                   kPatternSize + first);
     stack[other.argument] = operand;

@@ -2,6 +2,7 @@
 
 #include <ATen/ATen.h>
 
+#include <algorithm>
 #include <utility>
 
 #include "tape/aten/bytes.h"
@@ -12,6 +13,15 @@
 #include "tape/replay/stream_handover.h"
 
 namespace gradrecomp::tape {
+
+namespace {
+
+bool is_written(const Read& read) { return read.written || read.scratch; }
+
+/// Whether a replay of `op` writes over something that it reads.
+bool writes(const Op& op) { return std::ranges::any_of(op.reads, is_written); }
+
+}  // namespace
 
 void refuse_overwritten(const Op& reader, std::int64_t num_bytes, bool found_late) {
   TORCH_CHECK(
@@ -26,12 +36,18 @@ void refuse_overwritten(const Op& reader, std::int64_t num_bytes, bool found_lat
 }
 
 c10::Storage SweepInputs::storage(const Op& op, const Read& read) {
+  return storage(op, read, writes(op));
+}
+
+c10::Storage SweepInputs::storage(const Op& op, const Read& read, bool op_writes) {
   if (c10::Storage written = written_over(read.value)) return written;
   // All arguments over a written value must share its clone, whichever comes first.
-  for (const Read& other : op.reads) {
-    if (other.value == read.value && (other.written || other.scratch)) {
-      written_.emplace_back(read.value, own_memory(op, other));
-      return written_.back().second;
+  if (op_writes) {
+    for (const Read& other : op.reads) {
+      if (other.value == read.value && is_written(other)) {
+        written_.emplace_back(read.value, own_memory(op, other));
+        return written_.back().second;
+      }
     }
   }
   const Value& value = tape_.values()[read.value];
@@ -51,9 +67,10 @@ torch::jit::Stack SweepInputs::arguments(const Op& op) {
     // Lists are shared by reference, so each replay fills one of its own.
     stack.push_back(with_own_lists(argument));
   }
+  const bool op_writes = writes(op);  // a list may have thousands of tensors
   for (const Read& read : op.reads) {
     if (read.argument < 0) continue;
-    at::Tensor input = tensor(op, read);
+    at::Tensor input = read.geometry->over(storage(op, read, op_writes));
     c10::IValue& slot = stack[read.argument];
     if (read.element < 0) {
       slot = std::move(input);

@@ -32,6 +32,7 @@ class SweepInputs {
   void op_ends() { written_.clear(); }
 
  private:
+  [[nodiscard]] c10::Storage storage(const Op& op, const Read& read, bool op_writes);
   [[nodiscard]] c10::Storage from_tape(const Op& op, const Read& read);
   [[nodiscard]] bool is_there(const Read& read, const c10::Storage& storage) const;
   [[nodiscard]] c10::Storage own_memory(const Op& op, const Read& read);

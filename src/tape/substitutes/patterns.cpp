@@ -3,13 +3,25 @@
 #include <ATen/ATen.h>
 
 #include <algorithm>
+#include <limits>
 
 #include "tape/aten/below_recording.h"
 
 namespace gradrecomp::tape {
 namespace {
 
-constexpr std::int64_t kWholePatternNumber = 4099;
+/// The first whole number that `type` does not hold, if `own` does: so far from it, a sum still
+/// shows whether the number was rounded before.
+std::int64_t whole_number(c10::ScalarType own, c10::ScalarType type) {
+  constexpr std::int64_t kSmall = 257;
+  const auto beyond = [](int digits) { return (std::int64_t{1} << digits) + 1; };
+  const bool is_wide = own == at::kLong || own == at::kInt;
+  if (c10::elementSize(own) == 1) return 1;
+  if (type == at::kHalf) return beyond(std::numeric_limits<c10::Half>::digits);
+  if (type == at::kFloat && is_wide) return beyond(std::numeric_limits<float>::digits);
+  if (type == at::kDouble && own == at::kLong) return beyond(std::numeric_limits<double>::digits);
+  return kSmall;  // for bfloat16
+}
 
 }  // namespace
 
@@ -41,15 +53,17 @@ at::Tensor pattern_like(const at::Tensor& like, int phase) {
   return made;
 }
 
-at::Tensor pattern_number(const Geometry& geometry) {
+at::Tensor pattern_number(const Geometry& geometry, c10::ScalarType beside) {
   const BelowRecording below;
   const at::Tensor number = at::empty({}, geometry.scalar_type());
   if (c10::isFloatingType(geometry.scalar_type())) {
     number.fill_(kPatternNumber);
   } else {
-    number.fill_(number.itemsize() > 1 ? kWholePatternNumber : 1);
+    number.fill_(whole_number(geometry.scalar_type(), beside));
   }
-  return geometry.over(number.storage());
+  at::Tensor shown = geometry.over(number.storage());
+  shown.unsafeGetTensorImpl()->set_storage_offset(0);  // it may be one of many in a table
+  return shown;
 }
 
 }  // namespace gradrecomp::tape

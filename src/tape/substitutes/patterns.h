@@ -29,7 +29,7 @@ at::Tensor pattern(std::int64_t count, at::TensorOptions options, std::int64_t f
 /// `phase`.
 at::Tensor pattern_like(const at::Tensor& like, int phase);
 
-/// A number of that type that 16 bits do not hold, unless it is one of 8.
-at::Tensor pattern_number(const Geometry& geometry);
+/// A number of that type which that of the tensor `beside` it does not hold, if there is one.
+at::Tensor pattern_number(const Geometry& geometry, c10::ScalarType beside);
 
 }  // namespace gradrecomp::tape

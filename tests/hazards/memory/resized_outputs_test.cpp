@@ -10,6 +10,7 @@
 
 #include "gradrecomp/memory_meter.h"
 #include "gradrecomp/region.h"
+#include "hazards/layer_steps.h"
 #include "support/live_memory.h"
 #include "support/modes.h"
 
@@ -76,6 +77,17 @@ TEST(ResizedOutputs, H11ArePlannedAndExact) {
 }
 
 // It resizes the memory that it makes for its result.
+// An operator that makes its output smaller leaves the rest of the memory as it was.
+TEST(ResizedOutputs, H11ThatShrinkLeaveTheRestToThoseWhoFilledIt) {
+  expect_same_in_every_mode(steps_of(8, [](Layers& layers, const at::Tensor& x, int step) {
+    auto made = torch::empty({8});
+    for (int i = 0; i < 8; ++i) made.data_ptr<float>()[i] = static_cast<float>(i + step);
+    at::mul_out(made, torch::ones({4}), torch::full({4}, step + 1));
+    made.resize_({8});
+    return layers.b(torch::tanh(layers.a(x)) * made);
+  }));
+}
+
 TEST(ResizedOutputs, H11OfAddbmmArePlannedAndExact) {
   const auto sum = torch::ones({1}).requires_grad_();
   const auto a = torch::randn({2, 3, 4}).requires_grad_();

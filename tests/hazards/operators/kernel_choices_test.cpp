@@ -226,6 +226,24 @@ TORCH_LIBRARY_IMPL(gradrecomp_test, CompositeExplicitAutograd, library) {
 }
 
 // Another library's operator may go on from what it is given to write to.
+// Without weights, the running statistics decide which type those of the batch are made in.
+TEST(KernelChoice, H5OfTheTypeOfStatisticsIsThatOfTheForwardPass) {
+  for (const auto type : {at::kBFloat16, at::kFloat}) {
+    expect_same_in_every_mode([type](const RunPart& run) {
+      const auto weight = torch::randn({8, 8}).to(type).requires_grad_();
+      torch::nn::BatchNorm1d norm(torch::nn::BatchNormOptions(8).affine(false));
+      Tensors all;
+      for (int step = 0; step < 4; ++step) {
+        const auto x = torch::randn({16, 8}).to(type);
+        run([&] { return torch::relu(norm(x.mm(weight))).to(at::kFloat).sin(); }).sum().backward();
+        all.push_back(gradient_of(weight));
+        all.push_back(norm->running_mean.clone());
+      }
+      return all;
+    });
+  }
+}
+
 TEST(KernelChoice, H2WhatAnotherLibraryWritesToIsReadToo) {
   const auto add_to = c10::Dispatcher::singleton()
                           .findSchemaOrThrow("gradrecomp_test::add_to", "")
