@@ -55,6 +55,21 @@ bool copies_buffer(const Op& copy, const Tape& tape) {
   });
 }
 
+// The region writes to it again, and of each content that a replay reads there has to be a copy.
+bool makes_less_than_a_buffer(const Op& op, const Tape& tape) {
+  std::int64_t bytes = 0;
+  for (const Result& result : op.results) {
+    if (result.read >= 0) return false;
+    bytes += tape.values()[result.value].bytes;
+  }
+  return bytes > 0 && std::ranges::any_of(op.reads, [&](const Read& read) {
+           const Value& value = tape.values()[read.value];
+           const bool is_written_buffer =
+               value.external && value.producer >= 0 && !read.requires_grad;
+           return is_written_buffer && value.bytes > std::max(bytes, kMostCopiedBytes);
+         });
+}
+
 }  // namespace
 
 Recorder::Recorder(std::shared_ptr<Tape> tape, RecordingPlan plan, FollowedPlan::Diverged diverged)
@@ -232,7 +247,16 @@ void Recorder::record_call(const OpTraits& traits, c10::DispatchKeySet keys,
   }
   finder_.find_returned(draft, *stack);
   finder_.find_written(draft);
+  if (draft.op.replayable && makes_less_than_a_buffer(draft.op, *tape_)) keep_results(draft);
   end(draft, stack);
+}
+
+/// Instead of what the call has read.
+void Recorder::keep_results(Draft& draft) {
+  draft.op.replayable = false;
+  for (const Read& read : draft.op.reads) {
+    if (!read.scratch) writer_.discount_read(read.value);
+  }
 }
 
 /// Puts the call on the tape, in parts where it has some. `stack` holds what it returned, if it

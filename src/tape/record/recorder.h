@@ -94,6 +94,7 @@ class Recorder {
   void mix_gradients(c10::ArrayRef<c10::IValue> arguments);
   void prepare_writes(Draft& draft);
   void call(Draft& draft, torch::jit::Stack* stack);
+  void keep_results(Draft& draft);
   void judge(ValueId value);
   void end(Draft& draft, const torch::jit::Stack* stack);
   std::optional<Part> take_part_of(Draft& draft, c10::ArrayRef<c10::IValue> returned);

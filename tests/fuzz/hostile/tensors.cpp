@@ -1,5 +1,7 @@
 #include <torch/library.h>
 
+#include <array>
+
 #include "fuzz/hostile/operations.h"
 #include "fuzz/program/machine.h"
 
@@ -91,10 +93,32 @@ void quantized_tensor(Machine& machine) {
   machine.push(rounded.dequantize().exp() * x);
 }
 
+// Whole numbers of which 16 bits hold those of some steps, and not those of others.
+void number_of_a_table(Machine& machine) {
+  constexpr std::array kTypes{torch::kFloat, torch::kLong, torch::kHalf, torch::kDouble,
+                              torch::kShort};
+  constexpr std::int64_t kSize = 300;
+  const auto x = machine.pick();
+  const auto type = kTypes[machine.dice().below(kTypes.size())];
+  const auto scale = 1 + 30 * static_cast<std::int64_t>(machine.world().quirk);
+  const auto number = (torch::arange(kSize) * scale).to(type)[machine.dice().between(1, kSize - 1)];
+  switch (machine.dice().below(4)) {
+    case 0:
+      return machine.push((x + number).sin());
+    case 1:
+      return machine.push((x - number).sin().relu());
+    case 2:
+      return machine.push(((x.tanh() * number) + number).sin());
+    default:
+      return machine.push((x / number).exp());
+  }
+}
+
 }  // namespace
 
 std::vector<Operation> foreign_tensor_operations() {
   return {{"shell", 3, shell},
+          {"number_of_a_table", 3, number_of_a_table},
           {"zero_tensor", 1, zero_tensor},
           {"meta_tensor", 1, meta_tensor},
           {"nested_tensor", 1, nested_tensor},

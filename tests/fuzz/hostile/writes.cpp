@@ -4,6 +4,7 @@
 #include "fuzz/hostile/operations.h"
 #include "fuzz/program/machine.h"
 #include "fuzz/world/raw_write.h"
+#include "fuzz/world/silence.h"
 #include "gradrecomp/region.h"
 
 namespace gradrecomp::fuzzing {
@@ -30,9 +31,35 @@ Tensor of_some_shape(Machine& machine, at::IntArrayRef shape) {
   }
 }
 
+// By operators that read something else.
+Tensor written_into_empty(Machine& machine, at::IntArrayRef shape) {
+  auto made = torch::empty(shape);
+  auto none = torch::empty({0});
+  const auto ones = torch::ones(shape);
+  switch (machine.dice().below(5)) {
+    case 0:
+      return made.copy_(ones * 0.4);
+    case 1:
+      return at::mul_out(made, ones, ones * 0.3);
+    case 2:
+      return made.bernoulli_(ones * 0.5);
+    case 3:
+      return at::where_out(none, ones > 0.5, ones * 0.7, ones);
+    default: {
+      machine.world().may_refuse = true;
+      const auto half = made.numel() / 2;
+      made.flatten().narrow(0, 0, half).fill_(0.2);
+      made.flatten()
+          .narrow(0, half, made.numel() - half)
+          .copy_(ones.flatten().narrow(0, half, made.numel() - half));
+      return made;
+    }
+  }
+}
+
 // What autograd takes for a constant and a tape for what it can make again.
 Tensor manufactured(Machine& machine, at::IntArrayRef shape) {
-  switch (machine.dice().below(14)) {
+  switch (machine.dice().below(17)) {
     case 0:
       return torch::zeros(shape);
     case 1:
@@ -59,8 +86,10 @@ Tensor manufactured(Machine& machine, at::IntArrayRef shape) {
       return torch::linspace(-1, 1, c10::multiply_integers(shape)).view(shape);
     case 12:
       return torch::zeros_like(machine.pick_shaped(shape).detach()).contiguous();
-    default:
+    case 13:
       return of_some_shape(machine, shape);
+    default:
+      return written_into_empty(machine, shape);
   }
 }
 
@@ -151,6 +180,21 @@ void buffer_of_a_loop(Machine& machine) {
   machine.push(x.exp());
 }
 
+// By an operator that makes it smaller, after which the program takes all of its memory.
+void shrunk_output(Machine& machine) {
+  const auto x = machine.pick_float();
+  auto made = torch::empty({x.numel()});
+  machine.world().writes_unseen = true;
+  for (std::int64_t i = 0; i < made.numel(); ++i) {
+    made.data_ptr<float>()[i] = 0.1F * static_cast<float>(i % 9);
+  }
+  const auto part = torch::full({x.numel() / 2}, 0.5);
+  const Silence silence;  // LibTorch advises against it each time
+  at::mul_out(made, part, part);
+  made.resize_({x.numel()});
+  machine.push(x * made.view(x.sizes()));
+}
+
 void noted_write(Machine& machine) {
   const auto x = torch::tanh(machine.pick_float());
   const auto before = x.detach().exp();
@@ -206,10 +250,15 @@ void dirty_write(Machine& machine) {
 }  // namespace
 
 std::vector<Operation> raw_write_operations() {
-  return {{"filled_factory", 10, filled_factory},    {"padding_mask", 2, padding_mask},
-          {"between_reads", 4, between_reads},       {"written_again", 4, written_again},
-          {"buffer_of_a_loop", 1, buffer_of_a_loop}, {"noted_write", 2, noted_write},
-          {"written_input", 1, written_input},       {"dirty_write", 2, dirty_write}};
+  return {{"filled_factory", 10, filled_factory},
+          {"padding_mask", 2, padding_mask},
+          {"between_reads", 4, between_reads},
+          {"written_again", 4, written_again},
+          {"buffer_of_a_loop", 1, buffer_of_a_loop},
+          {"noted_write", 2, noted_write},
+          {"shrunk_output", 1, shrunk_output},
+          {"written_input", 1, written_input},
+          {"dirty_write", 2, dirty_write}};
 }
 
 }  // namespace gradrecomp::fuzzing

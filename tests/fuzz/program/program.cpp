@@ -9,6 +9,7 @@
 #include "fuzz/program/machine.h"
 #include "fuzz/world/autocast_scope.h"
 #include "fuzz/world/device.h"
+#include "fuzz/world/silence.h"
 
 namespace gradrecomp::fuzzing {
 namespace {
@@ -44,10 +45,6 @@ std::vector<Operation> joined(const std::vector<std::vector<Operation>>& kinds) 
   for (const auto& kind : kinds) list.insert(list.end(), kind.begin(), kind.end());
   return list;
 }
-
-struct Silence : c10::WarningHandler {
-  void process(const c10::Warning& /*warning*/) override {}
-};
 
 }  // namespace
 
@@ -90,8 +87,7 @@ Program generate_hostile(std::uint64_t seed) {
 }
 
 std::string listing(const Program& program) {
-  Silence silence;
-  const c10::WarningUtils::WarningHandlerGuard guard(&silence);
+  const Silence silence;
   World world(program.seed);
   const AutocastScope autocast(program.precision);
   torch::manual_seed(program.seed);

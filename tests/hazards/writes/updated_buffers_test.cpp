@@ -6,6 +6,8 @@
 #include <cstdint>
 #include <functional>
 
+#include "gradrecomp/memory_meter.h"
+#include "gradrecomp/region.h"
 #include "support/modes.h"
 
 namespace gradrecomp::test {
@@ -127,6 +129,34 @@ TEST(UpdatedBuffer, H17RowsOfAMaximalNormServeTwoForwardPasses) {
     };
     expect_same_with_two_in_flight(embedded);
     expect_same_with_two_in_flight(embedded, {.second_has_gradients = false});
+  }
+}
+
+// Of each content of the buffer a replay would need a copy. What is made of it is smaller.
+TEST(UpdatedBuffer, H17ThatIsLargeIsNotCopiedWhereLittleIsMadeOfIt) {
+  const auto weight = torch::linspace(-1, 1, 8).requires_grad_();
+  const auto step = [&](Region* region) {
+    const auto buffer = torch::zeros({1 << 18});
+    const auto forward = [&] {
+      at::Tensor h = weight.sin();
+      for (int i = 0; i < 20; ++i) {
+        {
+          const torch::NoGradGuard no_grad;
+          buffer.mul_(0.9).narrow(0, 0, 8).add_(h.detach(), 0.1);
+        }
+        h = (h * 0.9 + buffer.mean()).tanh();
+      }
+      return h.sum();
+    };
+    const MemoryMeter meter(c10::kCPU);
+    (region != nullptr ? region->run(forward) : forward()).backward();
+    EXPECT_LT(meter.measured_peak_bytes(), static_cast<std::int64_t>(buffer.nbytes()));
+    return gradient_of(weight);
+  };
+  const auto plain = step(nullptr);
+  for (const char* policy : {"keep_all", "drop_all"}) {
+    Region region({.policy = policy});
+    for (int i = 0; i < 3; ++i) EXPECT_TRUE(same_bits(step(&region), plain)) << policy;
   }
 }
 
