@@ -247,7 +247,8 @@ void Recorder::record_call(const OpTraits& traits, c10::DispatchKeySet keys,
   }
   finder_.find_returned(draft, *stack);
   finder_.find_written(draft);
-  if (draft.op.replayable && makes_less_than_a_buffer(draft.op, *tape_)) keep_results(draft);
+  const bool may_read_buffers = draft.op.replayable && writer_.has_written_externals();
+  if (may_read_buffers && makes_less_than_a_buffer(draft.op, *tape_)) keep_results(draft);
   end(draft, stack);
 }
 
