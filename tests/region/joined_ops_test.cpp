@@ -216,6 +216,24 @@ TEST_F(JoinedOps, TakeNumbersFromATable) {
   }
 }
 
+// As many elements as leave one for which there is no vector.
+TEST_F(JoinedOps, KeepTheBitsOfNaNs) {
+  for (const auto type : {at::kHalf, at::kBFloat16}) {
+    const at::Tensor x = torch::ones({33}).to(type).requires_grad_();
+    const at::Tensor factor = torch::ones({33}).to(type).requires_grad_();
+    const auto gradient = [&](Region* region) {
+      const auto forward = [&] { return (x.sin() * 2 + 1) * factor; };
+      const auto y = region != nullptr ? region->run(forward) : forward();
+      return torch::autograd::grad({y.to(at::kFloat).sum()}, {factor})[0];
+    };
+    Region region({.policy = "drop_all"});
+    static_cast<void>(gradient(&region));
+    x.detach().view(at::kShort).copy_(torch::arange(0x7FC0, 0x7FC0 + 33));
+    EXPECT_TRUE(same_bits(gradient(nullptr), gradient(&region))) << type;
+    EXPECT_GT(region.last_step().num_substituted_ops, 0);
+  }
+}
+
 // By way of a double it would be rounded twice, from just above the middle of two floats.
 TEST_F(JoinedOps, RoundWholeNumbersOnce) {
   constexpr std::int64_t kAboveMiddle = (std::int64_t{1} << 60) + (std::int64_t{1} << 36) + 1;

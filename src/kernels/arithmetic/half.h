@@ -64,7 +64,8 @@ GRADRECOMP_INLINE std::uint16_t to_float16(float value) {
   const std::uint32_t subnormal = bits_of(float_of(magnitude) + 0.5F) - 0x3F000000U;
   std::uint32_t result = magnitude < 0x38800000U ? subnormal : normal;
   result = magnitude >= 0x47800000U ? 0x7C00U : result;
-  result = magnitude > 0x7F800000U ? 0x7E00U : result;
+  const std::uint32_t quiet_nan = 0x7E00U | ((magnitude >> 13) & 0x3FFU);  // as F16C has it
+  result = magnitude > 0x7F800000U ? quiet_nan : result;
   return static_cast<std::uint16_t>(result | sign);
 }
 
