@@ -216,6 +216,24 @@ TEST_F(JoinedOps, TakeNumbersFromATable) {
   }
 }
 
+TEST_F(JoinedOps, TakeNumbersThatTheirResultsTypeDoesNotHold) {
+  for (const auto number_type : {at::kBFloat16, at::kFloat, at::kDouble, at::kInt}) {
+    const at::Tensor x = input(at::kHalf);
+    const at::Tensor number = torch::ones({}, number_type);
+    double scale = 1;
+    const auto gradient = [&](Region* region) {
+      const auto forward = [&] { return ((x.sin() * scale + number) * 1e-3).sin(); };
+      const auto y = region != nullptr ? region->run(forward) : forward();
+      return torch::autograd::grad({y.to(at::kFloat).sum()}, {x})[0];
+    };
+    Region region({.policy = "drop_all"});
+    static_cast<void>(gradient(&region));
+    scale = -40000;
+    number.fill_(70144);
+    EXPECT_TRUE(same_bits(gradient(nullptr), gradient(&region))) << number_type;
+  }
+}
+
 // As many elements as leave one for which there is no vector.
 TEST_F(JoinedOps, KeepTheBitsOfNaNs) {
   for (const auto type : {at::kHalf, at::kBFloat16}) {

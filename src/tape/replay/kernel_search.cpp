@@ -212,9 +212,12 @@ bool KernelSearch::step_fits_pattern(Op& op, PointwiseStep step, int formula, st
   if (step.operand >= 0) {
     const Read& other = op.reads[step.operand];
     const bool is_number = other.geometry->sizes().empty();
+    const auto number_type = other.geometry->scalar_type();
+    // float16 holds what bfloat16 does, but for very large and very small numbers: patterns do not
+    // tell whether those are rounded before they are added.
+    if (is_number && type == at::kHalf && number_type == at::kBFloat16) return false;
     operand = is_number ? pattern_number(*other.geometry, type)
-                        : pattern(kOnOneThread, options.dtype(other.geometry->scalar_type()),
-                                  kPatternSize + first);
+                        : pattern(kOnOneThread, options.dtype(number_type), kPatternSize + first);
     stack[other.argument] = operand;
   } else if (step.kind != kernels::StepKind::relu) {
     step.scalar = kPatternNumber;
