@@ -17,8 +17,7 @@ struct AnnealingGoal {
   double max_overhead = 0;
   std::int64_t bound_bytes = 0;  ///< no plan of that overhead has a lower peak
   int num_moves = 0;
-  bool any_time =
-      false;  ///< replays may leave values behind from any demand on, not just their own
+  bool any_time = false;   ///< replays may leave values behind from any demand on
   std::uint64_t seed = 1;  ///< of the random numbers
 };
 

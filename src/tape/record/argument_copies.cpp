@@ -16,13 +16,12 @@ std::int64_t elements_beyond_alignment(const at::Tensor& tensor) {
   return static_cast<std::int64_t>(misalignment_of(tensor.const_data_ptr()) / tensor.itemsize());
 }
 
-/// Whether there may be a copy that begins as far beyond what is aligned.
+/// Whether there may be a copy of the same strides that begins as far beyond what is aligned.
 bool can_have_like(const at::Tensor& tensor) {
+  if (!tensor.is_non_overlapping_and_dense()) return false;
   const std::size_t misalignment = misalignment_of(tensor.const_data_ptr());
-  if (misalignment == 0) return true;
   const bool shows_its_bytes = !tensor.is_conj() && !tensor.is_neg();
-  return shows_its_bytes && tensor.is_non_overlapping_and_dense() &&
-         misalignment % tensor.itemsize() == 0;
+  return misalignment == 0 || (shows_its_bytes && misalignment % tensor.itemsize() == 0);
 }
 
 }  // namespace

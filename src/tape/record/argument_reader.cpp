@@ -33,12 +33,14 @@ c10::IValue own(const c10::IValue& argument, bool is_foreign) {
   return may_be_shared ? with_own_lists(argument) : argument;
 }
 
-/// Whether `op` has read something else of that type by now. A normalisation whose input is in 16
-/// bits gives its statistics the type of its weight or, if it has none, of the running ones.
-bool reads_type(const Op& op, const at::Tensor& statistics) {
-  return std::ranges::any_of(op.reads, [&](const Read& read) {
+/// Whether `op` makes the same without these running `statistics`. Kernels choose by whether they
+/// are contiguous, and a normalisation whose input is in 16 bits gives the statistics that it
+/// returns the type of its weight or, if it has none, of these.
+bool can_do_without(const Op& op, const at::Tensor& statistics) {
+  const bool reads_type = std::ranges::any_of(op.reads, [&](const Read& read) {
     return !read.scratch && read.geometry->scalar_type() == statistics.scalar_type();
   });
+  return reads_type && statistics.is_contiguous();
 }
 
 }  // namespace
@@ -106,9 +108,9 @@ void ArgumentReader::read_tensor(Draft& draft, const at::Tensor& tensor, std::in
   if (std::find(statistics.begin(), statistics.end(), argument) != statistics.end()) {
     const bool optional = traits.writes[argument] == 0;
     updated = draft.updates_statistics && matters_to_replays(tensor);
-    // The running buffers only receive; without them the op gives the same outputs.
-    if (draft.updates_statistics && optional && !updated && reads_type(draft.op, tensor)) return;
-    scratch = draft.updates_statistics && !updated;
+    const bool only_receives = draft.updates_statistics && !updated;
+    if (only_receives && optional && can_do_without(draft.op, tensor)) return;
+    scratch = only_receives;
   }
   const bool constant = tensor.unsafeGetTensorImpl()->is_wrapped_number() && tensor.is_cpu() &&
                         tape_.find(tensor) < 0;

@@ -10,6 +10,7 @@
 #include <utility>
 #include <vector>
 
+#include "hazards/layer_steps.h"
 #include "support/modes.h"
 
 namespace gradrecomp::test {
@@ -238,6 +239,29 @@ TEST(KernelChoice, H5OfTheTypeOfStatisticsIsThatOfTheForwardPass) {
         run([&] { return torch::relu(norm(x.mm(weight))).to(at::kFloat).sin(); }).sum().backward();
         all.push_back(gradient_of(weight));
         all.push_back(norm->running_mean.clone());
+      }
+      return all;
+    });
+  }
+}
+
+// Kernels choose by the layout of running statistics, too, which may be columns of a table.
+TEST(KernelChoice, H5ByTheLayoutOfStatisticsIsThatOfTheForwardPass) {
+  for (const bool is_training : {true, false}) {
+    expect_same_in_every_mode([is_training](const RunPart& run) {
+      const auto x = torch::randn({4, 6, 5, 5}).requires_grad_();
+      const auto table = torch::rand({6, 4});
+      const auto weight = torch::randn({6}).requires_grad_();
+      Tensors all;
+      for (int step = 0; step < 4; ++step) {
+        run([&] {
+          const auto y = torch::batch_norm((x * 2).sin(), weight, {}, table.select(1, 0),
+                                           table.select(1, 1), is_training, 0.1, 1e-5, false);
+          return y.sin() * y;
+        })
+            .sum()
+            .backward();
+        append(all, {gradient_of(x), gradient_of(weight), table.clone()});
       }
       return all;
     });
