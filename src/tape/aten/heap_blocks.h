@@ -23,6 +23,16 @@ std::int64_t block_bytes_of(const Vector& vector) {
   return block_bytes(vector.capacity() * sizeof(typename Vector::value_type));
 }
 
+/// The same of the nodes of a deque, as libstdc++ makes them.
+template <typename Deque>
+std::int64_t deque_bytes_of(const Deque& deque) {
+  constexpr std::size_t kNodeBytes = 512;
+  constexpr std::size_t kElementBytes = sizeof(typename Deque::value_type);
+  constexpr std::size_t kInOne = std::max<std::size_t>(1, kNodeBytes / kElementBytes);
+  const auto num_nodes = static_cast<std::int64_t>((deque.size() + kInOne - 1) / kInOne);
+  return num_nodes * (block_bytes(kInOne * kElementBytes) + std::int64_t{sizeof(void*)});
+}
+
 /// The same of what `nodes`, a map or a set of the standard library, consists of.
 template <typename Nodes>
 std::int64_t node_bytes_of(const Nodes& nodes) {

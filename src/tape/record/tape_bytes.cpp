@@ -16,8 +16,9 @@ std::int64_t bytes_behind(const c10::IValue& argument) {
   return list + block_bytes(sizeof(c10::IValue) * argument.toListRef().size());
 }
 
+/// Beside its place on the tape.
 std::int64_t bytes_of(const Op& op) {
-  std::int64_t bytes = sizeof(Op) + block_bytes_of(op.arguments) + block_bytes_of(op.reads);
+  std::int64_t bytes = block_bytes_of(op.arguments) + block_bytes_of(op.reads);
   for (const c10::IValue& argument : op.arguments) bytes += bytes_behind(argument);
   if (op.results.capacity() > 1) bytes += block_bytes_of(op.results);
   return op.rng ? bytes + op.rng->bytes() : bytes;
@@ -29,8 +30,9 @@ bool stands_for_a_tensor(const Tape& tape, ValueId id) {
   return value.num_handles > 0 && value.producer >= 0 && tape.abandoned(id);
 }
 
+/// Beside its place on the tape.
 std::int64_t bytes_of(const Value& value) {
-  const std::int64_t bytes = sizeof(Value) + value.num_handles * block_bytes(sizeof(Handle));
+  const std::int64_t bytes = value.num_handles * block_bytes(sizeof(Handle));
   if (!value.rare) return bytes;
   const std::int64_t parts = value.rare->lent_parts ? value.rare->lent_parts->bytes() : 0;
   return bytes + parts + block_bytes(sizeof(RareParts)) + block_bytes_of(value.rare->aliases);
@@ -44,7 +46,8 @@ std::int64_t bytes_of(const Geometries& geometries) {
 }  // namespace
 
 std::int64_t bytes_of(const Tape& tape) {
-  std::int64_t bytes = sizeof(Tape) + bytes_of(tape.geometries()) + tape.contents().bytes();
+  std::int64_t bytes = sizeof(Tape) + bytes_of(tape.geometries()) + tape.contents().bytes() +
+                       deque_bytes_of(tape.ops()) + deque_bytes_of(tape.values());
   for (const Op& op : tape.ops()) bytes += bytes_of(op);
   for (ValueId id = 0; id < static_cast<ValueId>(tape.values().size()); ++id) {
     bytes += bytes_of(tape.values()[id]);
