@@ -210,7 +210,6 @@ void Step::close(bool has_returned) {
   const bool is_done = is_profile && !tape_->has_handles();
   if (has_returned) tape_->share_what_is_held();
   tape_->seal();
-  note_tape_bytes();
   // Before the session is told, which may plan, and fail.
   if (!is_done && (log_ == nullptr || !sequence.empty())) {
     const auto step = std::make_shared<ClosedStep>(session_, number_, log_, std::move(placed_),
@@ -249,6 +248,7 @@ void Step::note_modes() {
 }
 
 void Step::tell_session(const Sequence& sequence, bool planned) {
+  note_tape_bytes();
   const char* const why = "it was profiled, to plan for those that follow";
   session_->closed(number_,
                    {.profiled = log_ != nullptr,

@@ -76,7 +76,6 @@ TEST(ResizedOutputs, H11ArePlannedAndExact) {
   }
 }
 
-// It resizes the memory that it makes for its result.
 // An operator that makes its output smaller leaves the rest of the memory as it was.
 TEST(ResizedOutputs, H11ThatShrinkLeaveTheRestToThoseWhoFilledIt) {
   expect_same_in_every_mode(steps_of(8, [](Layers& layers, const at::Tensor& x, int step) {
@@ -88,6 +87,7 @@ TEST(ResizedOutputs, H11ThatShrinkLeaveTheRestToThoseWhoFilledIt) {
   }));
 }
 
+// It resizes the memory that it makes for its result.
 TEST(ResizedOutputs, H11OfAddbmmArePlannedAndExact) {
   const auto sum = torch::ones({1}).requires_grad_();
   const auto a = torch::randn({2, 3, 4}).requires_grad_();

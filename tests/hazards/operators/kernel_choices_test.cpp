@@ -226,7 +226,6 @@ TORCH_LIBRARY_IMPL(gradrecomp_test, CompositeExplicitAutograd, library) {
                [](const at::Tensor& x, at::Tensor& out) -> at::Tensor& { return out.add_(x); });
 }
 
-// Another library's operator may go on from what it is given to write to.
 // Without weights, the running statistics decide which type those of the batch are made in.
 TEST(KernelChoice, H5OfTheTypeOfStatisticsIsThatOfTheForwardPass) {
   for (const auto type : {at::kBFloat16, at::kFloat}) {
@@ -268,6 +267,7 @@ TEST(KernelChoice, H5ByTheLayoutOfStatisticsIsThatOfTheForwardPass) {
   }
 }
 
+// Another library's operator may go on from what it is given to write to.
 TEST(KernelChoice, H2WhatAnotherLibraryWritesToIsReadToo) {
   const auto add_to = c10::Dispatcher::singleton()
                           .findSchemaOrThrow("gradrecomp_test::add_to", "")
