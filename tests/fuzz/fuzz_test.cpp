@@ -93,7 +93,8 @@ void expect_no_findings(const Program& program) {
 }
 
 TEST(Fuzz, ProgramsThatFailedOnceAreRight) {
-  for (const std::uint64_t seed : {266000205, 266001463, 266100189, 266100473, 266101188}) {
+  for (const std::uint64_t seed :
+       {266000205, 266001463, 266100189, 266100473, 266101188, 267100919}) {
     expect_no_findings(generate(seed));
   }
 }

@@ -221,12 +221,13 @@ void Recorder::record_unseen_write(const at::Tensor& tensor) {
 
 void Recorder::record_call(const OpTraits& traits, c10::DispatchKeySet keys,
                            torch::jit::Stack* stack) {
-  if (!traits.makes_nothing) writer_.leave();
   Draft draft{.traits = traits, .op = Op(traits, keys)};
   draft.op.dispatch_state = dispatch_state();
   draft.op.replayable = traits.replayable;
   draft.op.stage = stage_;
   argument_copies_.add_to(draft, *stack);
+  // The copies are ops, too, after which something may be due.
+  if (!traits.makes_nothing) writer_.leave();
   reader_.read(draft, *stack);
   if (traits.copies && copies_buffer(draft.op, *tape_)) draft.op.replayable = false;
   look_at_device(draft);

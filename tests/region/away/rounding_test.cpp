@@ -3,6 +3,7 @@
 #include <gtest/gtest.h>
 #include <torch/torch.h>
 
+#include <algorithm>
 #include <cmath>
 #include <cstdint>
 #include <functional>
@@ -248,6 +249,40 @@ TEST_F(Rounding, IsPlannedForATensorThatItsOperatorGaveASize) {
     EXPECT_LT(relative_error({input * input}, {x.grad()}), kMostError);
   }
   EXPECT_TRUE(region.last_step().followed_plan);
+}
+
+// The BatchNorm copies its statistics first, by ops of their own, after the last of which a value
+// is due to be rounded.
+TEST_F(Rounding, TakesPlaceBetweenCopiesOfStatisticsAndTheirReader) {
+  const auto image = torch::randn({8, 4, 16, 16});
+  const auto mean = torch::zeros({4});
+  const auto variance = torch::ones({4});
+  auto x = torch::randn({2048}).requires_grad_();
+  const auto measured_peak = [&](Region& region) {
+    x.mutable_grad() = at::Tensor();
+    const MemoryMeter meter(at::kCPU);
+    region
+        .run([&] {
+          const auto sum = torch::gelu(x * 2).sum();
+          return sum +
+                 torch::batch_norm(image, {}, {}, mean, variance, false, 0.1, 1e-5, false).sum();
+        })
+        .backward();
+    return meter.measured_peak_bytes();
+  };
+  Region profiled({.policy = "keep_all"});
+  measured_peak(profiled);
+  plan::Plan plan = all_rounded(profiled.graph());
+  ASSERT_EQ(plan.roundings.size(), 1U);
+  const auto& ops = profiled.graph().ops;
+  const auto reader = std::ranges::find(ops, "aten::native_batch_norm", &plan::Op::name);
+  ASSERT_NE(reader, ops.end());
+  plan.roundings.front().after = static_cast<plan::Index>(reader - ops.begin()) - 1;
+  Region region({.plan = shared(plan), .forms = Forms::lossy_bf16});
+  measured_peak(region);
+  const auto measured = measured_peak(region);
+  EXPECT_EQ(region.last_step().rounded_bytes, 8192);
+  EXPECT_EQ(measured, region.plan().predicted_peak_bytes);
 }
 
 TEST_F(Rounding, OfOtherTypesThanFloat32IsNotPlanned) {
