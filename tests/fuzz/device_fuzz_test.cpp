@@ -29,8 +29,8 @@ INSTANTIATE_TEST_SUITE_P(FirstSeeds, DeviceFuzz, ::testing::Range<std::uint64_t>
 
 // 117, 623 and 884: a peak counted what the program had let go of. 11307 and 11961: memory that
 // came back from the host was used again before another stream had read it. 20021 and 20325: a copy
-// to the device was taken for the CPU's. 20056: an op of another stream wrote to a clone. 267200109:
-// a value left for its rounded copy an op late.
+// to the device was taken for the CPU's. 20056: an op of another stream wrote to a clone.
+// 267200109: a value left for its rounded copy an op late.
 INSTANTIATE_TEST_SUITE_P(SeedsThatFailed, DeviceFuzz,
                          ::testing::Values(117, 623, 884, 11307, 11961, 20021, 20056, 20325,
                                            267200109));

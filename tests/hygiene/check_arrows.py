@@ -57,8 +57,9 @@ ROOMS = {
         "interception": {"aten"},
         "writing": {"tape", "aten", "dispatch", "away", "host_memory", "substitutes", "calls",
                     "lent"},
+        "drafts": {"tape", "aten", "dispatch", "calls", "lent", "writing"},
         "record": {"tape", "aten", "dispatch", "host_memory", "substitutes", "calls", "lent",
-                   "replay", "interception", "writing"},
+                   "replay", "interception", "writing", "drafts"},
         "replay": {"tape", "aten", "dispatch", "substitutes"},
     },
     "profile": {

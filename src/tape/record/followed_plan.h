@@ -6,7 +6,7 @@
 #include <vector>
 
 #include "tape/calls/sequence_hash.h"
-#include "tape/record/draft.h"
+#include "tape/drafts/draft.h"
 #include "tape/record/recording_plan.h"
 #include "tape/tape.h"
 

@@ -16,7 +16,7 @@
 #include "tape/dispatch/plain_memory.h"
 #include "tape/dispatch/recording_pause.h"
 #include "tape/dispatch/shortage.h"
-#include "tape/lent/small_copies.h"
+#include "tape/drafts/buffers.h"
 #include "tape/observer.h"
 #include "tape/record/recording_engine.h"
 #include "tape/substitutes/pointwise_step.h"
@@ -41,33 +41,6 @@ std::optional<c10::Device> device_of(const Op& op, const Tape& tape) {
     device = argument.toDevice();  // that it makes something on, or copies to
   }
   return device;
-}
-
-// The program copies what it is about to write: a module that updates a buffer in each forward pass
-// multiplies by a clone of it. A replay would copy what the buffer contains by then. Of a large one
-// that is known only once the region has written to it.
-bool copies_buffer(const Op& copy, const Tape& tape) {
-  return std::ranges::any_of(copy.reads, [&](const Read& read) {
-    const Value& value = tape.values()[read.value];
-    const bool was_written = value.producer >= 0;
-    return value.external && !read.written && !read.requires_grad &&
-           (was_written || size_of(read.geometry->extent()) <= kMostCopiedBytes);
-  });
-}
-
-// The region writes to it again, and of each content that a replay reads there has to be a copy.
-bool makes_less_than_a_buffer(const Op& op, const Tape& tape) {
-  std::int64_t bytes = 0;
-  for (const Result& result : op.results) {
-    if (result.read >= 0) return false;
-    bytes += tape.values()[result.value].bytes;
-  }
-  return bytes > 0 && std::ranges::any_of(op.reads, [&](const Read& read) {
-           const Value& value = tape.values()[read.value];
-           const bool is_written_buffer =
-               value.external && value.producer >= 0 && !read.requires_grad;
-           return is_written_buffer && value.bytes > std::max(bytes, kMostCopiedBytes);
-         });
 }
 
 }  // namespace

@@ -9,10 +9,10 @@
 #include <optional>
 #include <vector>
 
-#include "tape/record/argument_copies.h"
-#include "tape/record/argument_reader.h"
+#include "tape/drafts/argument_copies.h"
+#include "tape/drafts/argument_reader.h"
+#include "tape/drafts/result_finder.h"
 #include "tape/record/followed_plan.h"
-#include "tape/record/result_finder.h"
 #include "tape/record/windows.h"
 #include "tape/writing/tape_writer.h"
 #include "tape/writing/unseen_writes.h"

@@ -6,7 +6,7 @@
 
 #include <cstdint>
 
-#include "tape/record/draft.h"
+#include "tape/drafts/draft.h"
 #include "tape/writing/tape_writer.h"
 
 namespace gradrecomp::tape {
@@ -32,6 +32,16 @@ class ResultFinder {
  private:
   void find_result(Draft& draft, const at::Tensor& tensor, std::int16_t output,
                    std::int32_t element, c10::ArrayRef<c10::IValue> returned);
+  void find_version(Draft& draft, const Draft::Written& written, c10::Storage storage);
+
+  /// The content that an op writes over.
+  struct Before {
+    bool was_printed = false;
+    bool was_rubbish = false;
+    bool is_replaced = false;  ///< from end to end
+  };
+  void print_version(const Draft& draft, ValueId value, const Geometry& shown,
+                     const Before& before);
   void print_result(const Draft& draft, ValueId value, const Geometry& geometry, bool by_factory);
 
   Tape& tape_;

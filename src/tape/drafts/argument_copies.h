@@ -5,8 +5,8 @@
 #include <functional>
 #include <utility>
 
+#include "tape/drafts/draft.h"
 #include "tape/lent/small_copies.h"
-#include "tape/record/draft.h"
 #include "tape/writing/tape_writer.h"
 
 namespace gradrecomp::tape {

@@ -1,4 +1,4 @@
-#include "tape/record/argument_reader.h"
+#include "tape/drafts/argument_reader.h"
 
 #include <ATen/core/List.h>
 

@@ -7,7 +7,7 @@
 
 #include <cstdint>
 
-#include "tape/record/draft.h"
+#include "tape/drafts/draft.h"
 #include "tape/writing/tape_writer.h"
 
 namespace gradrecomp::tape {

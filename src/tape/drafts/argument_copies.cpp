@@ -1,4 +1,4 @@
-#include "tape/record/argument_copies.h"
+#include "tape/drafts/argument_copies.h"
 
 #include <c10/util/ScopeExit.h>
 

@@ -1,4 +1,4 @@
-#include "tape/record/result_finder.h"
+#include "tape/drafts/result_finder.h"
 
 #include <optional>
 #include <utility>
@@ -102,38 +102,47 @@ void ResultFinder::print_result(const Draft& draft, ValueId value, const Geometr
 
 void ResultFinder::find_written(Draft& draft) {
   for (const Draft::Written& written : draft.written) {
-    const Read& read = draft.op.reads[written.read];
-    const Value& before = tape_.values()[read.value];
     auto storage = written.memory.lock();
-    if (before.overwritten_by >= 0 || !storage) continue;
-    const bool is_declared = draft.traits.writes[read.argument] != 0;
-    const bool bumps = is_declared && draft.traits.bumps && !draft.has_failed;
-    const bool is_whole = read.geometry->fills(before.bytes);
-    const bool is_filled = is_whole && fills_alone(draft.op);
-    const bool was_printed = before.has_print;  // a constant goes on as one
-    const bool was_rubbish = is_rubbish(before);
-    const bool is_constant =
-        draft.is_constant || is_never_differentiated(read.geometry->scalar_type());
-    const auto after = was_rubbish ? geometry_after(written) : std::nullopt;
-    const Geometry& shown = after ? *after : *read.geometry;
-    // What it has not written contains what the program left there by hand.
-    if (was_rubbish && !shown.fills(bytes_in(storage))) draft.op.replayable = false;
-    const auto producer = static_cast<OpId>(tape_.ops().size());
-    const ValueId id = writer_.add_version(read.value, std::move(storage), producer, bumps);
-    if (draft.traits.resizes && was_rubbish) {
-      writer_.set_uninitialized(id);
-    } else if (was_printed && !draft.traits.resizes && is_constant) {
-      tape_.print(id, shown, Guard::whole);
-    } else if (is_filled && (shown.is_on_cpu() || !draft.traits.seeded)) {
-      print_result(draft, id, shown, true);
-    } else if (was_rubbish && is_constant) {
-      print_result(draft, id, shown, false);
-    } else if (!c10::GradMode::is_enabled() && draft.op.replayable && is_whole) {
-      // A function of the program may run below what raises versions. One that it raises itself,
-      // by mark_dirty(), is then of whatever it wrote, maybe of more than this.
-      tape_.print(id, *read.geometry, Guard::whole);
-    }
-    draft.op.results.push_back({.value = id, .read = static_cast<std::int32_t>(written.read)});
+    const Value& before = tape_.values()[draft.op.reads[written.read].value];
+    if (before.overwritten_by < 0 && storage) find_version(draft, written, std::move(storage));
+  }
+}
+
+void ResultFinder::find_version(Draft& draft, const Draft::Written& written, c10::Storage storage) {
+  const Read& read = draft.op.reads[written.read];
+  const Value& before = tape_.values()[read.value];
+  const bool is_declared = draft.traits.writes[read.argument] != 0;
+  const bool bumps = is_declared && draft.traits.bumps && !draft.has_failed;
+  const Before earlier{.was_printed = before.has_print,
+                       .was_rubbish = is_rubbish(before),
+                       .is_replaced = read.geometry->fills(before.bytes)};
+  const auto after = earlier.was_rubbish ? geometry_after(written) : std::nullopt;
+  const Geometry& shown = after ? *after : *read.geometry;
+  // What it has not written contains what the program left there by hand.
+  if (earlier.was_rubbish && !shown.fills(bytes_in(storage))) draft.op.replayable = false;
+  const auto producer = static_cast<OpId>(tape_.ops().size());
+  const ValueId id = writer_.add_version(read.value, std::move(storage), producer, bumps);
+  print_version(draft, id, shown, earlier);
+  draft.op.results.push_back({.value = id, .read = static_cast<std::int32_t>(written.read)});
+}
+
+/// Notes what memory contains now that the program may write to by hand as well.
+void ResultFinder::print_version(const Draft& draft, ValueId value, const Geometry& shown,
+                                 const Before& before) {
+  const bool is_filled = before.is_replaced && fills_alone(draft.op);
+  const bool is_constant = draft.is_constant || is_never_differentiated(shown.scalar_type());
+  if (draft.traits.resizes && before.was_rubbish) {
+    writer_.set_uninitialized(value);
+  } else if (before.was_printed && !draft.traits.resizes && is_constant) {
+    tape_.print(value, shown, Guard::whole);  // a constant goes on as one
+  } else if (is_filled && (shown.is_on_cpu() || !draft.traits.seeded)) {
+    print_result(draft, value, shown, true);
+  } else if (before.was_rubbish && is_constant) {
+    print_result(draft, value, shown, false);
+  } else if (!c10::GradMode::is_enabled() && draft.op.replayable && before.is_replaced) {
+    // A function of the program may run below what raises versions. One that it raises itself,
+    // by mark_dirty(), is then of whatever it wrote, maybe of more than this.
+    tape_.print(value, shown, Guard::whole);
   }
 }
 
