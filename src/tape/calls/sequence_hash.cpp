@@ -82,6 +82,7 @@ void SequenceHash::add_read(const Read& read, const Tape& tape) {
   add(static_cast<std::uint64_t>(static_cast<std::uint16_t>(read.argument)) << 48 |
       static_cast<std::uint64_t>(read.value) << 17 |
       static_cast<std::uint64_t>(read.has_gradient) << 16 |
+      static_cast<std::uint64_t>(!read.geometry->shows_its_bytes()) << 15 |
       static_cast<std::uint64_t>(read.geometry->backend()) << 9 |
       static_cast<std::uint64_t>(read.requires_grad) << 8 |
       static_cast<std::uint64_t>(read.geometry->scalar_type()));

@@ -20,8 +20,17 @@ std::int64_t elements_beyond_alignment(const at::Tensor& tensor) {
 bool can_have_like(const at::Tensor& tensor) {
   if (!tensor.is_non_overlapping_and_dense()) return false;
   const std::size_t misalignment = misalignment_of(tensor.const_data_ptr());
-  const bool shows_its_bytes = !tensor.is_conj() && !tensor.is_neg();
-  return misalignment == 0 || (shows_its_bytes && misalignment % tensor.itemsize() == 0);
+  return misalignment % tensor.itemsize() == 0;
+}
+
+/// A view of the same bytes that takes them for conjugates and negatives where `shown` says so.
+at::Tensor flipped(const at::Tensor& tensor, const at::Tensor& shown) {
+  if (!shown.is_conj() && !shown.is_neg()) return tensor;
+  const BelowRecording below;
+  at::Tensor view = tensor;
+  if (shown.is_conj()) view = view._conj();
+  if (shown.is_neg()) view = view._neg_view();
+  return view;
 }
 
 }  // namespace
@@ -102,12 +111,15 @@ at::Tensor ArgumentCopies::of_current(const at::Tensor& tensor) {
   return copy;
 }
 
-// Of a tensor of which there can be a like.
+// Of a tensor of which there can be a like. The bytes are copied, not what the tensor makes of
+// them.
 at::Tensor ArgumentCopies::make(const at::Tensor& tensor) {
   is_copying_ = true;
   const auto is_done = c10::make_scope_exit([this] { is_copying_ = false; });
+  const at::Tensor bytes = flipped(tensor, tensor);
   const std::int64_t shift = elements_beyond_alignment(tensor);
-  at::Tensor copy = shift == 0 ? record_clone(tensor) : record_shifted(tensor, shift);
+  const at::Tensor copy =
+      flipped(shift == 0 ? record_clone(bytes) : record_shifted(bytes, shift), tensor);
   writer_.tape().make_source(writer_.read(copy));
   writer_.discount_read(writer_.read(tensor));  // no replay will copy it
   return copy;

@@ -6,6 +6,12 @@
 #include <utility>
 
 namespace gradrecomp::tape {
+namespace {
+
+/// Of views whose elements are made of the bytes when they are read.
+constexpr c10::DispatchKeySet kLazyBits({c10::DispatchKey::Conjugate, c10::DispatchKey::Negative});
+
+}  // namespace
 
 Geometry::Geometry(const at::Tensor& tensor)
     : storage_offset_(tensor.storage_offset()),
@@ -18,8 +24,11 @@ Geometry::Geometry(const at::Tensor& tensor)
 }
 
 bool Geometry::shows_like(const Geometry& other) const {
-  return dtype_ == other.dtype_ && sizes() == other.sizes() && strides() == other.strides();
+  return dtype_ == other.dtype_ && sizes() == other.sizes() && strides() == other.strides() &&
+         (keys_ & kLazyBits) == (other.keys_ & kLazyBits);
 }
+
+bool Geometry::shows_its_bytes() const { return !keys_.has_any(kLazyBits); }
 
 std::size_t Geometry::hash() const {
   std::size_t hash = c10::hash_combine(static_cast<std::size_t>(storage_offset_),

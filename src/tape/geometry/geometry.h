@@ -49,7 +49,7 @@ class Geometry {
 
   [[nodiscard]] c10::IntArrayRef sizes() const { return shape_.sizes_arrayref(); }
   [[nodiscard]] c10::IntArrayRef strides() const { return shape_.strides_arrayref(); }
-  /// Whether both read elements of one type in the same order, wherever they begin.
+  /// Whether both make the same elements of the same bytes, wherever these begin.
   [[nodiscard]] bool shows_like(const Geometry& other) const;
   /// Whether both show the same elements of one storage.
   [[nodiscard]] bool shows_same(const Geometry& other) const {
@@ -58,6 +58,8 @@ class Geometry {
   bool operator==(const Geometry& other) const {
     return shows_same(other) && wrapped_number_ == other.wrapped_number_;
   }
+  /// Whether its elements are what the bytes say, and not their conjugates or negatives.
+  [[nodiscard]] bool shows_its_bytes() const;
   [[nodiscard]] std::size_t hash() const;
   /// Whether it shows each element of a storage of so many bytes, once, in whatever order.
   [[nodiscard]] bool fills(std::int64_t storage_bytes) const;

@@ -103,8 +103,8 @@ bool makes_result_from(const Tape& tape, const Op& op, std::int32_t input) {
   const bool is_own = result.read == input || (result.read < 0 && result.output == 0);
   const auto bytes = tape.values()[x.value].bytes;
   return is_own && !result.packed && x.element < 0 && !x.scratch && !x.geometry->sizes().empty() &&
-         kernels::dtype_of(x.geometry->scalar_type()) && bytes > 0 &&
-         tape.values()[result.value].bytes == bytes && x.geometry->fills(bytes);
+         kernels::dtype_of(x.geometry->scalar_type()) && x.geometry->shows_its_bytes() &&
+         bytes > 0 && tape.values()[result.value].bytes == bytes && x.geometry->fills(bytes);
 }
 
 }  // namespace

@@ -98,11 +98,12 @@ bool reads_floats(const Op& call) {
   });
 }
 
-/// Whether kernels find weight and bias where they look for them: one element after the other.
+/// Whether kernels find weight and bias as they look for them: one element after the other.
 bool reads_dense_parameters(const Op& call) {
   return std::ranges::all_of(call.reads, [](const Read& read) {
     const Geometry& shape = *read.geometry;
-    return read.argument == kInput || shape.strides() == c10::contiguous_strides(shape.sizes());
+    const bool is_row = shape.strides() == c10::contiguous_strides(shape.sizes());
+    return read.argument == kInput || (is_row && shape.shows_its_bytes());
   });
 }
 

@@ -133,6 +133,31 @@ TEST(UpdatedBuffer, H17RowsOfAMaximalNormServeTwoForwardPasses) {
 }
 
 // Of each content of the buffer a replay would need a copy. What is made of it is smaller.
+TEST(UpdatedBuffer, H17IsReadAsItIsAndConjugated) {
+  expect_same_in_every_mode([](const RunPart& run) {
+    auto weight = torch::randn({4, 4}).requires_grad_();
+    const auto matrix = torch::randn({4, 4}, torch::kComplexFloat);
+    const auto buffer = torch::randn({4, 4}, torch::kComplexFloat);
+    const auto forward = [&] {
+      {
+        const torch::NoGradGuard no_grad;
+        buffer.mul_(0.9);
+      }
+      const auto h = (weight * 2).sin();
+      const auto as_it_is = h * matrix.mm(buffer);
+      const auto conjugated = h.cos() * matrix.mm(buffer.conj());
+      const auto adjoint = h.exp() * matrix.mm(buffer.mH());
+      return torch::real(as_it_is + conjugated + adjoint).sum();
+    };
+    Tensors all;
+    for (int step = 0; step < 4; ++step) {
+      run(forward).backward();
+      all.push_back(gradient_of(weight));
+    }
+    return all;
+  });
+}
+
 TEST(UpdatedBuffer, H17ThatIsLargeIsNotCopiedWhereLittleIsMadeOfIt) {
   const auto weight = torch::linspace(-1, 1, 8).requires_grad_();
   const auto step = [&](Region* region) {
