@@ -13,6 +13,7 @@
 #include <cfenv>
 #include <functional>
 #include <string>
+#include <thread>
 #include <utility>
 #include <vector>
 
@@ -168,6 +169,31 @@ TEST(NumericModes, ReplaysComputeAsTheForwardPassDid) {
     });
     EXPECT_EQ(usual, NumericMode::current());
   }
+}
+
+int num_threads_of_a_new_thread() {
+  int num_threads = 0;
+  std::thread([&] { num_threads = at::get_num_threads(); }).join();
+  return num_threads;
+}
+
+TEST(NumericModes, OfReplaysChangeNothingForThreadsThatStartLater) {
+  const int usual = at::get_num_threads();
+  const auto takes_back = c10::make_scope_exit([&] { at::set_num_threads(usual); });
+  Region region({.policy = "drop_all", .unrecorded_bytes = 0});
+  const auto x = torch::randn({8}).requires_grad_();
+  for (int step = 0; step < 2; ++step) {
+    at::set_num_threads(3);
+    auto sum = region.run([&] { return by_mode(x.exp()).sin().sum(); });
+    at::set_num_threads(2);
+    std::thread([] { at::set_num_threads(4); }).join();
+    sum.backward();
+    sum.reset();
+    x.mutable_grad() = at::Tensor();
+    EXPECT_EQ(at::get_num_threads(), 2);
+    EXPECT_EQ(num_threads_of_a_new_thread(), 4);
+  }
+  EXPECT_GT(region.last_step().num_replayed_ops, 0);
 }
 
 TEST(NumericModes, ChangesInsideTheRegionAreFollowed) {

@@ -8,6 +8,8 @@
 #endif
 
 #include <cfenv>
+#include <system_error>
+#include <thread>
 #include <utility>
 
 namespace gradrecomp::tape {
@@ -163,6 +165,19 @@ Reduction reduction(std::uint8_t option) {
           of != CuBLASReductionOption::DisallowReducedPrecisionDisallowSplitK};
 }
 
+// LibTorch sets the number of threads for those that start later, too. What that was only a new
+// one can say.
+void set_num_threads_of_this_thread(int num_threads) {
+  int of_new_threads = 0;
+  try {
+    std::thread([&] { of_new_threads = at::get_num_threads(); }).join();
+    at::set_num_threads(num_threads);
+    std::thread([&] { at::set_num_threads(of_new_threads); }).join();
+  } catch (const std::system_error&) {
+    at::set_num_threads(num_threads);  // the system has no thread left that could tell
+  }
+}
+
 void change(const NumericMode& from, const NumericMode& to) {
   auto& context = at::globalContext();
   if (from.cudnn != to.cudnn) context.setUserEnabledCuDNN(to.cudnn);
@@ -202,7 +217,7 @@ void change(const NumericMode& from, const NumericMode& to) {
   if (from.float_control != to.float_control) set_float_control(to.float_control);
   // Where several threads work already, kernels use one each, whatever is set.
   if (from.num_threads != to.num_threads && !at::in_parallel_region()) {
-    at::set_num_threads(to.num_threads);
+    set_num_threads_of_this_thread(to.num_threads);
   }
   if (from.default_dtype != to.default_dtype) {
     c10::set_default_dtype(c10::scalarTypeToTypeMeta(to.default_dtype));

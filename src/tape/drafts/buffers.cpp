@@ -27,9 +27,9 @@ bool makes_less_than_a_buffer(const Op& op, const Tape& tape) {
   }
   return bytes > 0 && std::ranges::any_of(op.reads, [&](const Read& read) {
            const Value& value = tape.values()[read.value];
-           const bool is_written_buffer =
-               value.external && value.producer >= 0 && !read.requires_grad;
-           return is_written_buffer && value.bytes > std::max(bytes, kMostCopiedBytes);
+           const bool may_be_written = value.external && value.producer >= 0;
+           const bool is_saved = value.num_handles > 0;  // so plain training does not write to it
+           return may_be_written && !is_saved && value.bytes > std::max(bytes, kMostCopiedBytes);
          });
 }
 
