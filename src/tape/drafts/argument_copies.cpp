@@ -8,6 +8,7 @@
 #include "tape/aten/bytes.h"
 #include "tape/aten/intercepted_key.h"
 #include "tape/aten/lent_memory.h"
+#include "tape/calls/arguments.h"
 
 namespace gradrecomp::tape {
 namespace {
@@ -18,9 +19,8 @@ std::int64_t elements_beyond_alignment(const at::Tensor& tensor) {
 
 /// Whether there may be a copy of the same strides that begins as far beyond what is aligned.
 bool can_have_like(const at::Tensor& tensor) {
-  if (!tensor.is_non_overlapping_and_dense()) return false;
-  const std::size_t misalignment = misalignment_of(tensor.const_data_ptr());
-  return misalignment % tensor.itemsize() == 0;
+  const bool takes_little = tensor.is_non_overlapping_and_dense() || is_worth_a_copy(tensor);
+  return takes_little && misalignment_of(tensor.const_data_ptr()) % tensor.itemsize() == 0;
 }
 
 /// A view of the same bytes that takes them for conjugates and negatives where `shown` says so.
@@ -58,19 +58,23 @@ void ArgumentCopies::add_statistics(Draft& draft, const torch::jit::Stack& stack
       draft.op.replayable = false;
       return;
     }
-    draft.copies.emplace_back(argument, make(statistics.toTensor()));
+    draft.copies.push_back({argument, -1, make(statistics.toTensor())});
   }
 }
 
 void ArgumentCopies::add_small(Draft& draft, const torch::jit::Stack& stack) {
   const std::size_t first = stack.size() - draft.traits.num_arguments();
   for (std::size_t i = 0; i < draft.traits.num_arguments(); ++i) {
-    if (draft.traits.writes[i] != 0 || !stack[first + i].isTensor()) continue;
-    const at::Tensor& tensor = stack[first + i].toTensor();
-    if (!tensor.defined() || !needs_a_copy(draft.traits, tensor) || !can_have_like(tensor))
+    if (draft.traits.writes[i] != 0) continue;
+    const c10::IValue& argument = stack[first + i];
+    if (!argument.isTensor() && !argument.isTensorList() && !argument.isOptionalTensorList()) {
       continue;
-    draft.note_gradient_of(tensor);
-    draft.copies.emplace_back(static_cast<std::int16_t>(i), of_current(tensor));
+    }
+    for_each_tensor(argument, [&](const at::Tensor& tensor, std::int32_t element) {
+      if (!needs_a_copy(draft.traits, tensor) || !can_have_like(tensor)) return;
+      draft.note_gradient_of(tensor);
+      draft.copies.push_back({static_cast<std::int16_t>(i), element, of_current(tensor)});
+    });
   }
 }
 
@@ -118,8 +122,9 @@ at::Tensor ArgumentCopies::make(const at::Tensor& tensor) {
   const auto is_done = c10::make_scope_exit([this] { is_copying_ = false; });
   const at::Tensor bytes = flipped(tensor, tensor);
   const std::int64_t shift = elements_beyond_alignment(tensor);
+  const bool is_like_its_clone = shift == 0 && tensor.is_non_overlapping_and_dense();
   const at::Tensor copy =
-      flipped(shift == 0 ? record_clone(bytes) : record_shifted(bytes, shift), tensor);
+      flipped(is_like_its_clone ? record_clone(bytes) : record_row(bytes, shift), tensor);
   writer_.tape().make_source(writer_.read(copy));
   writer_.discount_read(writer_.read(tensor));  // no replay will copy it
   return copy;
@@ -133,8 +138,9 @@ at::Tensor ArgumentCopies::record_clone(const at::Tensor& tensor) {
 }
 
 // Kernels may choose by where memory begins in which order they add, so the copy has as many
-// elements before it as the tensor lies beyond what is aligned.
-at::Tensor ArgumentCopies::record_shifted(const at::Tensor& tensor, std::int64_t shift) {
+// elements before it as the tensor lies beyond what is aligned. What lies in its gaps is copied,
+// too.
+at::Tensor ArgumentCopies::record_row(const at::Tensor& tensor, std::int64_t shift) {
   static const auto pad =
       c10::Dispatcher::singleton().findSchemaOrThrow("aten::constant_pad_nd", "");
   const auto strided = [](const at::Tensor& memory, at::IntArrayRef sizes, at::IntArrayRef strides,
@@ -142,8 +148,10 @@ at::Tensor ArgumentCopies::record_shifted(const at::Tensor& tensor, std::int64_t
     const BelowRecording below;
     return memory.as_strided(sizes, strides, offset);
   };
-  const at::Tensor in_a_row = strided(tensor, {tensor.numel()}, {1}, tensor.storage_offset());
-  torch::jit::Stack stack = {in_a_row, std::vector<std::int64_t>{shift, 0}, c10::Scalar(0)};
+  const auto item_bytes = static_cast<std::int64_t>(tensor.itemsize());
+  const std::int64_t count = size_of(Geometry(tensor).extent()) / item_bytes;
+  const at::Tensor row = strided(tensor, {count}, {1}, tensor.storage_offset());
+  torch::jit::Stack stack = {row, std::vector<std::int64_t>{shift, 0}, c10::Scalar(0)};
   record_(pad, keys_below(tensor), &stack);
   return strided(stack.front().toTensor(), tensor.sizes(), tensor.strides(), shift);
 }

@@ -36,7 +36,7 @@ class ArgumentCopies {
   at::Tensor of_current(const at::Tensor& tensor);
   at::Tensor make(const at::Tensor& tensor);
   at::Tensor record_clone(const at::Tensor& tensor);
-  at::Tensor record_shifted(const at::Tensor& tensor, std::int64_t shift);
+  at::Tensor record_row(const at::Tensor& tensor, std::int64_t shift);
 
   TapeWriter& writer_;
   Record record_;

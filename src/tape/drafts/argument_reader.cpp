@@ -64,7 +64,7 @@ void ArgumentReader::read_argument(Draft& draft, std::int16_t position,
                                    const c10::IValue& argument) {
   auto& arguments = draft.op.arguments;
   if (argument.isTensor()) {
-    const at::Tensor& tensor = draft.copy_for(position, argument.toTensor());
+    const at::Tensor& tensor = draft.copy_for(position, -1, argument.toTensor());
     arguments.push_back(tensor.defined() ? c10::IValue() : argument);
     if (tensor.defined()) read_tensor(draft, tensor, position, -1);
     return;
@@ -89,11 +89,12 @@ void ArgumentReader::read_list(Draft& draft, std::int16_t position,
                                const c10::List<Tensor>& tensors) {
   c10::List<Tensor> places;
   for (std::size_t i = 0; i < tensors.size(); ++i) {
+    const auto element = static_cast<std::int32_t>(i);
     const Tensor given = tensors.get(i);
     const std::optional<at::Tensor> tensor = given;
     places.push_back(tensor ? Tensor(at::Tensor()) : given);
     if (tensor && tensor->defined()) {
-      read_tensor(draft, *tensor, position, static_cast<std::int32_t>(i));
+      read_tensor(draft, draft.copy_for(position, element, *tensor), position, element);
     }
   }
   draft.op.arguments.emplace_back(std::move(places));

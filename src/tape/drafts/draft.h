@@ -6,7 +6,6 @@
 #include <algorithm>
 #include <cstdint>
 #include <optional>
-#include <utility>
 #include <vector>
 
 #include "tape/dispatch/op_traits.h"
@@ -18,8 +17,14 @@ namespace gradrecomp::tape {
 struct Draft {
   const OpTraits& traits;
   Op op;
-  std::vector<std::pair<std::int16_t, at::Tensor>> copies = {};  ///< to be replayed from
-  bool updates_statistics = false;                               ///< a BatchNorm in training
+  /// What replays read instead of an argument, or of an element of one that is a list.
+  struct Copy {
+    std::int16_t argument;
+    std::int32_t element;  ///< -1: no list
+    at::Tensor tensor;
+  };
+  std::vector<Copy> copies = {};
+  bool updates_statistics = false;  ///< a BatchNorm in training
   bool writes_external = false;
   /// To autograd: nothing it reads requires a gradient. The program may write its results by hand,
   /// and a replay would miss that.
@@ -37,10 +42,11 @@ struct Draft {
   };
   std::vector<Written> written = {};
 
-  [[nodiscard]] const at::Tensor& copy_for(std::int16_t argument,
+  [[nodiscard]] const at::Tensor& copy_for(std::int16_t argument, std::int32_t element,
                                            const at::Tensor& original) const {
-    const auto copy = std::ranges::find(copies, argument, &decltype(copies)::value_type::first);
-    return copy == copies.end() ? original : copy->second;
+    const auto copy = std::ranges::find_if(
+        copies, [&](const Copy& of) { return of.argument == argument && of.element == element; });
+    return copy == copies.end() ? original : copy->tensor;
   }
 
   void note_gradient_of(const at::Tensor& argument) {

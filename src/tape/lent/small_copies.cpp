@@ -6,8 +6,7 @@
 namespace gradrecomp::tape {
 
 bool is_worth_a_copy(const at::Tensor& tensor) {
-  return static_cast<std::int64_t>(tensor.nbytes()) <= kMostCopiedBytes &&
-         tensor.is_non_overlapping_and_dense();
+  return size_of(Geometry(tensor).extent()) <= kMostCopiedBytes;
 }
 
 at::Tensor SmallCopies::find(const at::Tensor& tensor) {
@@ -18,8 +17,9 @@ at::Tensor SmallCopies::find(const at::Tensor& tensor) {
   });
   if (known == copies_.end()) return {};
   const at::Tensor copy = known->geometry.over(tape_.values()[known->value].storage);
+  const auto num_bytes = static_cast<std::size_t>(size_of(geometry.extent()));
   const bool is_current =
-      std::memcmp(copy.const_data_ptr(), tensor.const_data_ptr(), tensor.nbytes()) == 0;
+      std::memcmp(copy.const_data_ptr(), tensor.const_data_ptr(), num_bytes) == 0;
   if (is_current) return copy;
   copies_.erase(known);
   return {};

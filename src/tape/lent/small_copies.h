@@ -13,8 +13,7 @@ namespace gradrecomp::tape {
 inline constexpr std::int64_t kMostCopiedBytes = 65536;
 
 /// Whether `tensor`, of which the memory may be gone or overwritten by the time of a replay, is
-/// copied rather than what reads it kept: it is small, and ops that read a copy of it make the same
-/// bits (some follow strides).
+/// copied rather than what reads it kept: from its first byte to its last it is small.
 [[nodiscard]] bool is_worth_a_copy(const at::Tensor& tensor);
 
 /// Copies that are read instead of such tensors: one for all ops that read a tensor while its

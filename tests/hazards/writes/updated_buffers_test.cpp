@@ -109,6 +109,28 @@ TEST(UpdatedBuffer, H17OfMovingMeansServesTwoForwardPasses) {
   });
 }
 
+TEST(UpdatedBuffer, H17InListsServesTwoForwardPasses) {
+  expect_same_with_two_in_flight([](State& state, const at::Tensor& x) {
+    const auto h = x.mm(state.weight);
+    state.buffer.mul_(1.1);
+    const auto stacked = torch::stack({state.buffer, h.select(0, 0).detach()}) * 2;
+    const auto both = torch::cat({h, state.buffer.unsqueeze(0), stacked});
+    const auto scaled = at::_foreach_mul({state.buffer}, 0.5).front();
+    return both.sin() * scaled;
+  });
+}
+
+TEST(UpdatedBuffer, H17WithGapsServesTwoForwardPasses) {
+  expect_same_with_two_in_flight([](State& state, const at::Tensor& x) {
+    const auto h = x.mm(state.weight);
+    state.buffer.mul_(1.1);
+    const auto every_other = state.buffer.slice(0, 0, 8, 2) * 2;
+    const auto overlapping = state.buffer.unfold(0, 4, 1).sin().sum();
+    const auto repeated = state.buffer.expand({5, 8}) * 0.5;
+    return (h.sin() * repeated).sin() * torch::cat({every_other, every_other}) * overlapping;
+  });
+}
+
 TEST(UpdatedBuffer, H17ThatALoopRewritesServesTwoForwardPasses) {
   expect_same_with_two_in_flight([](State& state, const at::Tensor& x) {
     auto h = x.mm(state.weight);
