@@ -54,10 +54,28 @@ bool has_gradient(const at::TensorBase& tensor) {
 void ArgumentReader::read(Draft& draft, const torch::jit::Stack& stack) {
   const std::size_t count = draft.traits.num_arguments();
   draft.op.arguments.reserve(count);
-  draft.op.reads.reserve(num_tensors(torch::jit::last(stack, count)));
+  const auto arguments = torch::jit::last(stack, count);
+  draft.op.reads.reserve(num_tensors(arguments));
   for (std::size_t i = 0; i < count; ++i) {
-    read_argument(draft, static_cast<std::int16_t>(i), stack[stack.size() - count + i]);
+    const auto position = static_cast<std::int16_t>(i);
+    const auto& statistics = draft.traits.running_statistics;
+    if (!statistics.empty() && position == statistics.front()) look_at_statistics(draft, arguments);
+    read_argument(draft, position, arguments[i]);
   }
+}
+
+// Operators take all of them or none.
+void ArgumentReader::look_at_statistics(Draft& draft, c10::ArrayRef<c10::IValue> arguments) const {
+  const auto can_be_left_out = [&](std::int16_t position) {
+    const c10::IValue& argument = arguments[position];
+    if (!argument.isTensor() || !argument.toTensor().defined()) return true;
+    const at::Tensor& statistics = argument.toTensor();
+    return draft.traits.writes[position] == 0 && can_do_without(draft.op, statistics) &&
+           !matters_to_replays(draft.op, statistics);
+  };
+  draft.leaves_out_statistics =
+      draft.updates_statistics &&
+      std::ranges::all_of(draft.traits.running_statistics, can_be_left_out);
 }
 
 void ArgumentReader::read_argument(Draft& draft, std::int16_t position,
@@ -107,11 +125,9 @@ void ArgumentReader::read_tensor(Draft& draft, const at::Tensor& tensor, std::in
   bool scratch = false;
   bool updated = false;
   if (std::find(statistics.begin(), statistics.end(), argument) != statistics.end()) {
-    const bool optional = traits.writes[argument] == 0;
-    updated = draft.updates_statistics && matters_to_replays(tensor);
-    const bool only_receives = draft.updates_statistics && !updated;
-    if (only_receives && optional && can_do_without(draft.op, tensor)) return;
-    scratch = only_receives;
+    if (draft.leaves_out_statistics) return;
+    updated = draft.updates_statistics && matters_to_replays(draft.op, tensor);
+    scratch = draft.updates_statistics && !updated;
   }
   const bool constant = tensor.unsafeGetTensorImpl()->is_wrapped_number() && tensor.is_cpu() &&
                         tape_.find(tensor) < 0;
@@ -139,12 +155,15 @@ void ArgumentReader::read_tensor(Draft& draft, const at::Tensor& tensor, std::in
       is_gone || tape_.may_vanish(draft.op, read) || writer_.is_kept_by_its_maker(read.value);
 }
 
-// Whether what `tensor` held before a hidden update may matter to a replay.
-bool ArgumentReader::matters_to_replays(const at::Tensor& tensor) const {
-  const ValueId known = tape_.find(tensor);
+// Whether what the memory of `statistics` contains before `op` updates them, unsaid, may matter to
+// a replay. A weight may lie there, too.
+bool ArgumentReader::matters_to_replays(const Op& op, const at::Tensor& statistics) const {
+  const ValueId known = tape_.find(statistics);
   if (known < 0) return false;
   const Value& value = tape_.values()[known];
-  return !value.external || value.num_reads > 0;
+  const bool is_read_by_op = std::ranges::any_of(
+      op.reads, [&](const Read& read) { return read.value == known && !read.scratch; });
+  return !value.external || value.num_reads > 0 || is_read_by_op;
 }
 
 }  // namespace gradrecomp::tape

@@ -25,12 +25,13 @@ class ArgumentReader {
   void read(Draft& draft, const torch::jit::Stack& stack);
 
  private:
+  void look_at_statistics(Draft& draft, c10::ArrayRef<c10::IValue> arguments) const;
   void read_argument(Draft& draft, std::int16_t position, const c10::IValue& argument);
   template <typename Tensor>
   void read_list(Draft& draft, std::int16_t position, const c10::List<Tensor>& tensors);
   void read_tensor(Draft& draft, const at::Tensor& tensor, std::int16_t argument,
                    std::int32_t element);
-  [[nodiscard]] bool matters_to_replays(const at::Tensor& tensor) const;
+  [[nodiscard]] bool matters_to_replays(const Op& op, const at::Tensor& statistics) const;
 
   const Tape& tape_;
   TapeWriter& writer_;

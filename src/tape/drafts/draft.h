@@ -24,7 +24,8 @@ struct Draft {
     at::Tensor tensor;
   };
   std::vector<Copy> copies = {};
-  bool updates_statistics = false;  ///< a BatchNorm in training
+  bool updates_statistics = false;     ///< a BatchNorm in training
+  bool leaves_out_statistics = false;  ///< replays do without the running ones
   bool writes_external = false;
   /// To autograd: nothing it reads requires a gradient. The program may write its results by hand,
   /// and a replay would miss that.

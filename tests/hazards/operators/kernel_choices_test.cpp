@@ -267,6 +267,65 @@ TEST(KernelChoice, H5ByTheLayoutOfStatisticsIsThatOfTheForwardPass) {
   }
 }
 
+/// Training with running statistics that `make` makes in the region, of a table with six rows.
+void expect_same_with_statistics(
+    const std::function<std::pair<at::Tensor, at::Tensor>(const at::Tensor& table)>& make) {
+  expect_same_in_every_mode([&](const RunPart& run) {
+    const auto x = torch::randn({4, 6, 5}).requires_grad_();
+    const auto table = torch::rand({6, 4});
+    const auto weight = torch::randn({6}).requires_grad_();
+    const auto bias = torch::randn({6}).requires_grad_();
+    Tensors all;
+    for (int step = 0; step < 4; ++step) {
+      run([&] {
+        const auto [mean, variance] = make(table);
+        const auto y =
+            torch::batch_norm(x * 2, weight, bias, mean, variance, true, 0.1, 1e-5, false);
+        return y.sin() * y;
+      })
+          .sum()
+          .backward();
+      append(all, {gradient_of(x), gradient_of(weight), gradient_of(bias), table.clone()});
+    }
+    return all;
+  });
+}
+
+// LibTorch takes both or neither.
+TEST(KernelChoice, H5OfTwoKindsOfStatisticsIsThatOfTheForwardPass) {
+  using Pair = std::pair<at::Tensor, at::Tensor>;
+  const auto dense = torch::rand({6});
+  expect_same_with_statistics([&](const at::Tensor& t) { return Pair(t.select(1, 0), dense); });
+  expect_same_with_statistics([&](const at::Tensor& t) { return Pair(dense, t.select(1, 0)); });
+  expect_same_with_statistics([&](const at::Tensor&) { return Pair(dense, torch::ones(6) * 2); });
+  expect_same_with_statistics([&](const at::Tensor&) { return Pair(torch::ones(6) * 2, dense); });
+}
+
+TEST(KernelChoice, H5BesideStatisticsInTheMemoryOfItsWeightIsThatOfTheForwardPass) {
+  expect_same_in_every_mode([](const RunPart& run) {
+    const auto x = torch::randn({16, 8}).requires_grad_();
+    const auto memory = torch::rand({41});
+    const auto count = memory.narrow(0, 40, 1);
+    const auto part = [&](int i) { return memory.narrow(0, i * 8, 8).detach(); };
+    const auto weight = part(0).requires_grad_();
+    const auto bias = part(1).requires_grad_();
+    const auto next = part(2).requires_grad_();
+    Tensors all;
+    for (int step = 0; step < 4; ++step) {
+      run([&] {
+        count.add_(1);
+        const auto y =
+            torch::batch_norm(x * 2, weight, bias, part(3), part(4), true, 0.1, 1e-5, false);
+        return (y.relu() * next).sin();
+      })
+          .sum()
+          .backward();
+      append(all, {gradient_of(x), gradient_of(weight), gradient_of(next), memory.clone()});
+    }
+    return all;
+  });
+}
+
 // Another library's operator may go on from what it is given to write to.
 TEST(KernelChoice, H2WhatAnotherLibraryWritesToIsReadToo) {
   const auto add_to = c10::Dispatcher::singleton()
