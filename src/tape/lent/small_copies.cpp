@@ -6,7 +6,9 @@
 namespace gradrecomp::tape {
 
 bool is_worth_a_copy(const at::Tensor& tensor) {
-  return size_of(Geometry(tensor).extent()) <= kMostCopiedBytes;
+  const auto num_bytes = static_cast<std::int64_t>(tensor.nbytes());
+  const bool has_gaps = !tensor.is_non_overlapping_and_dense();
+  return (has_gaps ? size_of(Geometry(tensor).extent()) : num_bytes) <= kMostCopiedBytes;
 }
 
 at::Tensor SmallCopies::find(const at::Tensor& tensor) {
