@@ -341,8 +341,21 @@ void StepLog::add_values(const Tape& tape) {
     value.must_keep = recorded.must_keep && !recorded.lost;
     value.snapshot = recorded.snapshot;
   }
+  mark_saved();
+}
+
+// What the program throws away within the region, such as the branch of an accuracy, no backward
+// pass asks for.
+void StepLog::mark_saved() {
+  std::vector<std::int64_t> num_handles(graph_.values.size(), 0);
   for (const plan::Event& event : graph_.events) {
-    if (event.kind == EventKind::save) graph_.values[event.id].saved = true;
+    if (event.kind == EventKind::seal) break;
+    if (event.kind == EventKind::save) ++num_handles[event.id];
+    if (event.kind == EventKind::release) --num_handles[event.id];
+    if (event.kind == EventKind::demand) graph_.values[event.id].saved = true;
+  }
+  for (std::size_t v = 0; v < num_handles.size(); ++v) {
+    graph_.values[v].saved |= num_handles[v] > 0;
   }
 }
 

@@ -87,6 +87,7 @@ class StepLog final : public tape::Observer, public AllocationSink {
   void resolve_versions(const tape::Tape& tape);
   void add_ops(const tape::Tape& tape);
   void add_values(const tape::Tape& tape);
+  void mark_saved();
 
   // Several threads may run backward while the one that recorded goes on; recursive because a
   // look at a storage may be its last owner and free it.

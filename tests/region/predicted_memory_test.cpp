@@ -56,6 +56,30 @@ TEST_F(PredictedMemory, M3AndM9PredictedPeakAndReplaysOfABertAreExact) {
   expect_predicted_peaks(models::BertModel(options), torch::randint(0, 50, {2, 24}), true);
 }
 
+// What autograd has saved of it no backward pass asks for.
+TEST_F(PredictedMemory, M3BranchThatTheProgramThrowsAwayIsNotKept) {
+  auto weight = torch::randn({32, 256}).requires_grad_();
+  weight.mutable_grad() = torch::zeros_like(weight);
+  const auto x = torch::randn({64, 32});
+  const auto target = torch::randint(256, {64});
+  const auto forward = [&] {
+    at::Tensor loss = torch::zeros({});
+    for (int i = 0; i < 4; ++i) {
+      const auto logits = (x + i).mm(weight);
+      loss = loss + torch::nll_loss(logits.log_softmax(1), target);
+      static_cast<void>(logits.softmax(1).exp().argmax(1).eq(target).sum().item());
+    }
+    return loss;
+  };
+  const auto plain = peak_of(forward);
+  Region region({.policy = "keep_all", .unrecorded_bytes = 0});
+  const auto step = [&] { return peak_of([&] { return region.run(forward); }); };
+  step();
+  const auto measured = step();
+  EXPECT_EQ(measured, region.plan().predicted_peak_bytes);
+  EXPECT_LE(measured, plain);
+}
+
 using Losses = std::vector<at::Tensor>;
 
 /// Steps of a region whose losses go backward one by one.

@@ -22,7 +22,7 @@ struct Value {
   Index overwritten_by = -1;
   bool must_keep = false;  ///< cannot be replayed, or its replay was found to differ
   bool snapshot = false;   ///< cloned and held when overwritten, because its content is a source
-  bool saved = false;      ///< autograd takes at least one handle on it
+  bool saved = false;      ///< autograd has a handle on it when the forward pass ends
   Index device = 0;        ///< whose memory it is in; position in Graph::devices
   bool rounds = false;     ///< float32 throughout: a plan that may lose bits may round it
   bool exact = false;      ///< integers, a mask or drawn: must not be replayed from rounded values

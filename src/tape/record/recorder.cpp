@@ -202,7 +202,8 @@ void Recorder::record_call(const OpTraits& traits, c10::DispatchKeySet keys,
   // The copies are ops, too, after which something may be due.
   if (!traits.makes_nothing) writer_.leave();
   reader_.read(draft, *stack);
-  if (traits.copies && copies_buffer(draft.op, *tape_)) draft.op.replayable = false;
+  const bool is_copy = traits.copies && copies_buffer(draft.op, *tape_);
+  if (is_copy) draft.op.replayable = false;
   look_at_device(draft);
   foresee(draft);
   guard_externals(draft);
@@ -222,7 +223,8 @@ void Recorder::record_call(const OpTraits& traits, c10::DispatchKeySet keys,
   finder_.find_returned(draft, *stack);
   finder_.find_written(draft);
   const bool may_read_buffers = draft.op.replayable && writer_.has_written_externals();
-  if (may_read_buffers && makes_less_than_a_buffer(draft.op, *tape_)) keep_results(draft);
+  const bool makes_little = may_read_buffers && makes_less_than_a_buffer(draft.op, *tape_);
+  if (is_copy || makes_little) keep_results(draft);
   end(draft, stack);
 }
 
@@ -230,7 +232,7 @@ void Recorder::record_call(const OpTraits& traits, c10::DispatchKeySet keys,
 void Recorder::keep_results(Draft& draft) {
   draft.op.replayable = false;
   for (const Read& read : draft.op.reads) {
-    if (!read.scratch) writer_.discount_read(read.value);
+    if (!read.scratch && !read.written) writer_.discount_read(read.value);
   }
 }
 

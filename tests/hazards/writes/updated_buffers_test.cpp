@@ -214,6 +214,25 @@ TEST(UpdatedBuffer, H17ThatIsLargeIsNotCopiedWhereLittleIsMadeOfIt) {
   });
 }
 
+TEST(UpdatedBuffer, H17OfWhichPartsAreCopiedIsNotCopiedForEachWrite) {
+  const auto weight = torch::rand({64, 64}).requires_grad_();
+  const auto ring = torch::zeros({4096, 64});
+  expect_little_memory(static_cast<std::int64_t>(ring.nbytes()), weight, [&] {
+    ring.zero_();
+    const auto input = torch::ones({16, 64});
+    at::Tensor loss = torch::zeros({});
+    for (int i = 0; i < 10; ++i) {
+      {
+        const torch::NoGradGuard no_grad;
+        ring.narrow(0, i * 16, 16).copy_((input + i).mm(weight));
+      }
+      const auto row = ring.narrow(0, i * 16, 1).clone();
+      loss = loss + row.mm(weight).sin().sum();
+    }
+    return loss;
+  });
+}
+
 // Each lookup makes the rows that it looks up shorter before it reads them.
 TEST(UpdatedBuffer, H17TableOfAMaximalNormIsNotCopiedForEachLookup) {
   const auto table = torch::rand({1 << 14, 16}).requires_grad_();
