@@ -123,11 +123,7 @@ at::Tensor ArgumentCopies::make(const at::Tensor& tensor) {
   const at::Tensor bytes = flipped(tensor, tensor);
   const std::int64_t shift = elements_beyond_alignment(tensor);
   const bool is_like_its_clone = shift == 0 && tensor.is_non_overlapping_and_dense();
-  const at::Tensor copy =
-      flipped(is_like_its_clone ? record_clone(bytes) : record_row(bytes, shift), tensor);
-  writer_.tape().make_source(writer_.read(copy));
-  writer_.discount_read(writer_.read(tensor));  // no replay will copy it
-  return copy;
+  return flipped(is_like_its_clone ? record_clone(bytes) : record_row(bytes, shift), tensor);
 }
 
 at::Tensor ArgumentCopies::record_clone(const at::Tensor& tensor) {

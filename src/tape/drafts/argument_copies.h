@@ -26,6 +26,8 @@ class ArgumentCopies {
 
   /// Copies what the call of `draft` is about to read from `stack`, and notes it there.
   void add_to(Draft& draft, const torch::jit::Stack& stack);
+  /// Whether the call being recorded is such a copy.
+  [[nodiscard]] bool is_copying() const { return is_copying_; }
 
  private:
   void add_statistics(Draft& draft, const torch::jit::Stack& stack);

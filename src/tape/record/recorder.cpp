@@ -202,7 +202,8 @@ void Recorder::record_call(const OpTraits& traits, c10::DispatchKeySet keys,
   // The copies are ops, too, after which something may be due.
   if (!traits.makes_nothing) writer_.leave();
   reader_.read(draft, *stack);
-  const bool is_copy = traits.copies && copies_buffer(draft.op, *tape_);
+  const bool is_copy =
+      argument_copies_.is_copying() || (traits.copies && copies_buffer(draft.op, *tape_));
   if (is_copy) draft.op.replayable = false;
   look_at_device(draft);
   foresee(draft);
