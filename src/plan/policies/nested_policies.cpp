@@ -37,6 +37,7 @@ class Schedule {
         crossings_(find_crossings(graph, groups_)),
         closure_(graph),
         made_(drop_all(graph)) {
+    if (num_stages() == 0) return;  // a step without ops has events all the same
     saves_.resize(num_stages());
     demands_.resize(num_stages());
     const std::vector<Index> stage = event_groups(graph, groups_);

@@ -107,7 +107,7 @@ TEST(UnversionedWrite, H3ToWhatOnlySomeStepsReplayFromIsPlainsOrAnError) {
       return all;
     };
     expect_same_or_error_in_every_mode(
-        program, {.text = "overwritten", .least_num_same = is_held_outside ? 15 : 8});
+        program, {.text = "overwritten", .least_num_same = is_held_outside ? 10 : 2});
   }
 }
 

@@ -129,5 +129,14 @@ TEST(Nested, PlansAStepWithoutOps) {
   EXPECT_EQ(nested(empty), FixedPlan{});
 }
 
+TEST(Nested, PlansAStepWithoutOpsThatSavesWhatLiesOutside) {
+  Graph graph;
+  graph.values = {{.saved = true}};
+  graph.events = {
+      {EventKind::save, 0}, {EventKind::seal}, {EventKind::demand, 0}, {EventKind::release, 0}};
+  validate(graph);
+  EXPECT_EQ(nested(graph), FixedPlan{.keep = {0}});
+}
+
 }  // namespace
 }  // namespace gradrecomp::plan
