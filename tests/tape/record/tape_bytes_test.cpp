@@ -44,6 +44,7 @@ Recorded record(const Body& body, Retention retention) {
 /// That recording adds to what a plain step has on the heap.
 void expect_counted(const Body& body, Retention retention) {
   const std::int64_t plain = heap_of(body);
+  if (plain == 0) GTEST_SKIP() << "the allocator of a sanitizer does not count";
   const std::int64_t recorded = heap_of([&] { return record(body, retention); });
   const auto counted = static_cast<double>(bytes_of(*record(body, retention).tape));
   const auto added = static_cast<double>(recorded - plain);
