@@ -20,15 +20,15 @@ at::Tensor checkpoint_sequential(torch::nn::Sequential& model, std::int64_t segm
   TORCH_CHECK_VALUE(segments >= 1 && segments <= size, "checkpoint_sequential: segments is ",
                     segments, ", but must be between 1 and the model's ", size,
                     " children. Pass a number in that range.");
-  const std::int64_t length = size / segments;
+  const auto begin_of = [&](std::int64_t segment) { return segment * size / segments; };
   for (std::int64_t i = 0; i + 1 < segments; ++i) {
     input = checkpoint(
         [&](at::Tensor x) {
-          return run_children(model, i * length, (i + 1) * length, std::move(x));
+          return run_children(model, begin_of(i), begin_of(i + 1), std::move(x));
         },
         std::move(input));
   }
-  return run_children(model, (segments - 1) * length, size, std::move(input));
+  return run_children(model, begin_of(segments - 1), size, std::move(input));
 }
 
 }  // namespace gradrecomp::inline GRADRECOMP_NAMESPACE

@@ -15,6 +15,7 @@
 #include "profile/allocation_sink.h"
 #include "profile/device_log.h"
 #include "profile/listing_allocator.h"
+#include "tape/aten/lent_memory.h"
 
 // Of LibTorch's own allocator for the CPU.
 C10_DECLARE_bool(caffe2_cpu_allocator_do_zero_fill);
@@ -202,6 +203,7 @@ void gradrecomp::install_cpu_counter() {
   std::call_once(once, [] {
     // Never deleted: blocks may be freed after the program's statics are gone.
     c10::Allocator* const base = c10::GetCPUAllocator();
+    tape::know_former_allocator(base);
     if (base != c10::GetDefaultCPUAllocator()) {
       return profile::take_place_of(base, new profile::ListingAllocator(base));
     }

@@ -120,13 +120,28 @@ void StepLog::adopt(const Tape& tape, OpId id, Place place) {
   dead_.resize(tape.values().size(), 0);  // before: what this looks at may die of it
   memory_.adopt(tape, op, place);
   for (const tape::Result& result : op.results) {
-    if (!tape.values()[result.value].external) watched_.push_back(result.value);
+    const tape::Value& value = tape.values()[result.value];
+    if (value.external) continue;
+    watched_.push_back({result.value, value.owner._unsafe_get_target()});
+    if (result.read >= 0 && value.overwrites < 0) note_replaced(op.reads[result.read].value);
   }
 }
 
+// The memory that a storage had before it got another is gone, also where that was none.
+void StepLog::note_replaced(ValueId id) {
+  if (std::exchange(dead_[id], 1) == 0) died_in_op_.push_back(id);
+}
+
+// The program may hold thousands, as a recurrent network does that collects its outputs. Of one
+// that something holds beside the tape, one count says that. What has been overwritten is of no
+// interest any more, and sorted out now and then.
 void StepLog::look_for_deaths(const Tape& tape) {
+  constexpr std::int64_t kLooksToSort = 64;
   read_device_log();
-  std::erase_if(watched_, [&](ValueId id) {
+  const bool sorts = ++num_looks_ % kLooksToSort == 0;
+  std::erase_if(watched_, [&](const Watched& watched) {
+    if (!sorts && c10::raw::intrusive_ptr::use_count(watched.memory) > 1) return false;
+    const ValueId id = watched.value;
     if (dead_[id] || tape.values()[id].overwritten_by >= 0) return true;
     if (!tape.abandoned(id)) return false;
     dead_[id] = 1;

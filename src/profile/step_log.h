@@ -82,6 +82,7 @@ class StepLog final : public tape::Observer, public AllocationSink {
   void read_device_log();
   void drop_block(c10::Device device, const void* pointer, bool own_work, bool in_op);
   void adopt(const tape::Tape& tape, tape::OpId id, StepMemory::Place place);
+  void note_replaced(tape::ValueId value);
   void time_pass(const tape::Tape& tape);
   [[nodiscard]] bool has_stream_times() const;
   void resolve_versions(const tape::Tape& tape);
@@ -99,7 +100,13 @@ class StepLog final : public tape::Observer, public AllocationSink {
   StreamTimes stream_times_;
   std::vector<SavedType> saved_types_;
   std::vector<tape::OpId> drawing_ops_;
-  std::vector<tape::ValueId> watched_;
+  /// A value that the program may yet let go of.
+  struct Watched {
+    tape::ValueId value;
+    c10::StorageImpl* memory;  ///< whose counts are there as long as the tape is
+  };
+  std::vector<Watched> watched_;
+  std::int64_t num_looks_ = 0;
   std::vector<std::uint8_t> dead_;
   std::vector<tape::ValueId> died_in_op_;
   std::shared_ptr<DeviceLog> device_log_;

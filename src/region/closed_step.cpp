@@ -32,6 +32,31 @@ bool has_one_mode(const tape::Tape& tape) {
 
 }  // namespace
 
+/// Comes with a backward pass. The engine calls it at the end of one that succeeds, and of one that
+/// fails lets go of it.
+class ClosedStep::PassEnd {
+ public:
+  PassEnd(std::shared_ptr<ClosedStep> step, std::shared_ptr<tape::Tape> tape, int pass)
+      : step_(std::move(step)), tape_(std::move(tape)), pass_(pass) {}
+  ~PassEnd() {
+    if (tape_) step_->backward_failed(*tape_, pass_);
+  }
+  PassEnd(const PassEnd&) = delete;
+  PassEnd& operator=(const PassEnd&) = delete;
+
+  // The pass may have released the graph, which leaves the tape to us alone.
+  void come() {
+    auto tape = std::exchange(tape_, nullptr);
+    const auto times = step_->backward_ends(*tape, pass_);
+    if (times) step_->let_go_of(std::move(tape), *times);
+  }
+
+ private:
+  std::shared_ptr<ClosedStep> step_;
+  std::shared_ptr<tape::Tape> tape_;
+  int pass_;
+};
+
 ClosedStep::ClosedStep(std::shared_ptr<Session> session, std::int64_t number,
                        std::shared_ptr<profile::StepLog> log,
                        std::unique_ptr<arena::PlacedStep> placed, Sequence sequence,
@@ -54,12 +79,8 @@ void ClosedStep::backward_begins(tape::Tape& tape) {
   if (log_) log_->backward_begins(tape);
   const int pass = torch::autograd::get_current_graph_task_id();
   if (!passes_.insert(pass).second) return;  // the pass resumes after another one
-  // The pass may release the graph, and with it the tape, before it ends.
-  torch::autograd::Engine::get_default_engine().queue_callback(
-      [step = shared_from_this(), held = tape.shared_from_this(), pass]() mutable {
-        const auto times = step->backward_ends(*held, pass);
-        if (times) step->let_go_of(std::move(held), *times);
-      });
+  const auto end = std::make_shared<PassEnd>(shared_from_this(), tape.shared_from_this(), pass);
+  torch::autograd::Engine::get_default_engine().queue_callback([end] { end->come(); });
 }
 
 void ClosedStep::begin_to_time() {
@@ -85,6 +106,16 @@ std::optional<RecordedCosts> ClosedStep::backward_ends(tape::Tape& tape, int pas
   if (is_first && !ends) wait_for_another_pass(tape);
   if (ends || num_passes_ <= kMostPasses) plan(tape, std::move(lock), ends);
   return std::nullopt;
+}
+
+// What replays have made is made again if the program tries once more.
+void ClosedStep::backward_failed(tape::Tape& tape, int pass) {
+  const auto lock = tape.lock();
+  passes_.erase(pass);
+  tape::Replayer(tape).drop_cached();
+  tape.backward().timer = nullptr;
+  backward_.reset();
+  device_times_ = nullptr;
 }
 
 // To free a tape is part of what recording costs. The graph that backward has just gone through

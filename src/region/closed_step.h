@@ -37,8 +37,11 @@ class ClosedStep : public std::enable_shared_from_this<ClosedStep> {
   void backward_begins(tape::Tape& tape);
 
  private:
+  class PassEnd;
+
   /// Returns what the step took, if it is timed and this was its only pass.
   std::optional<RecordedCosts> backward_ends(tape::Tape& tape, int pass);
+  void backward_failed(tape::Tape& tape, int pass);
   void let_go_of(std::shared_ptr<tape::Tape> tape, RecordedCosts times);
   using Lock = std::unique_lock<std::recursive_mutex>;
   /// Plans for the passes so far; `ends`: there will be no other.

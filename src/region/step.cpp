@@ -101,6 +101,9 @@ void Step::give_up() {
   placed_ = nullptr;
   tape_->observe(nullptr);
   tape_->seal();
+  const auto step = std::make_shared<ClosedStep>(nullptr, number_, nullptr, nullptr, Sequence(),
+                                                 tape::Retentions());
+  tape_->backward().begins = [step](tape::Tape& tape) { step->backward_begins(tape); };
   if (session_) session_->gave_up(number_, log_ != nullptr);
 }
 

@@ -80,9 +80,11 @@ Extent Contents::extent_to_print(const std::vector<Known>& known, const c10::Sto
   return are_many && !reading.may_have_gaps ? whole(storage) : extent;
 }
 
-bool Contents::knows(ValueId value, const Geometry& shown, bool reads_beyond) const {
+bool Contents::knows(ValueId value, const Geometry& shown, bool reads_beyond, Look look) const {
   return std::ranges::any_of(known_.at(value), [&](const Known& known) {
-    return known.print.is_laid_out_for(shown) && (!reads_beyond || known.print.is_of_all());
+    const bool is_thorough = look == Look::sampled || known.print.is_whole();
+    return is_thorough && known.print.is_laid_out_for(shown) &&
+           (!reads_beyond || known.print.is_of_all());
   });
 }
 

@@ -51,8 +51,10 @@ class Contents {
   };
   /// Notes what a tensor shows of `value`, and all of it if that reads beyond what it shows.
   void print_shown(ValueId value, const c10::Storage& storage, const Reading& reading, Look look);
-  /// Whether that has been noted in a way that reveals writes to rows and columns of the tensor.
-  [[nodiscard]] bool knows(ValueId value, const Geometry& shown, bool reads_beyond) const;
+  /// Whether that has been noted in a way that reveals writes to rows and columns of the tensor,
+  /// or, if by a look at the whole, any write.
+  [[nodiscard]] bool knows(ValueId value, const Geometry& shown, bool reads_beyond,
+                           Look look) const;
   /// Whether no write to any part of `value` would go unseen.
   [[nodiscard]] bool knows_whole(ValueId value) const;
   [[nodiscard]] bool fits(ValueId value, const c10::Storage& storage) const;

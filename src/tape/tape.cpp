@@ -36,6 +36,16 @@ void expect_on_device(Tape& tape, const Op& op, const Read& read) {
   tape.contents().on_devices().expect(read.value, storage, extent_read(op, read), stream);
 }
 
+/// Whether each write by an operator raises a version that is compared. Nobody counts those to what
+/// inference mode made. And a part that is cut out of a memory, as detach() leaves it, counts with
+/// tensors that may show more of it than any that has been read.
+bool counts_all_writes(const Value& value) {
+  if (!value.version_counter.enabled()) return false;
+  if (!value.rare || !value.rare->own) return true;
+  const auto shows_all = [&](const Followed& by) { return covers(by.shown, {0, value.bytes}); };
+  return shows_all(*value.rare->own) && std::ranges::all_of(value.rare->aliases, shows_all);
+}
+
 }  // namespace
 
 Tape::Tape() : contents_(std::make_unique<Contents>()) {}
@@ -113,15 +123,16 @@ void Tape::print(ValueId id, const Geometry& geometry, Guard guard) {
 void Tape::print_shown(ValueId id, const Geometry& shown, bool reads_beyond) {
   const bool has_one = values_[id].has_print;
   if (guard_ == Guard::off) return;
-  if (has_one && contents_->knows(id, shown, reads_beyond)) return;
+  const bool is_whole = guard_ == Guard::whole || !counts_all_writes(values_[id]);
+  const Look look = is_whole ? Look::whole : Look::sampled;
+  if (has_one && contents_->knows(id, shown, reads_beyond, look)) return;
   const auto storage = live_storage(id);
   if (!storage || !Print::can_look_at(storage)) return;
   // Of memory that LibTorch did not allocate no more may be there than what is read.
   const auto& memory = *storage.unsafeGetStorageImpl();
   const bool may_have_gaps = is_lent(memory) || is_mapped(memory);
   if (may_have_gaps && reads_beyond) return print_shown(id, shown, false);
-  contents_->print_shown(id, storage, {shown, reads_beyond, may_have_gaps},
-                         guard_ == Guard::whole ? Look::whole : Look::sampled);
+  contents_->print_shown(id, storage, {shown, reads_beyond, may_have_gaps}, look);
   values_[id].has_print = true;
 }
 

@@ -5,6 +5,7 @@
 #include <torch/torch.h>
 
 #include "gradrecomp/memory_meter.h"
+#include "support/live_memory.h"
 #include "support/training.h"
 
 namespace gradrecomp::test {
@@ -61,6 +62,17 @@ TEST(CheckpointSequential, EqualsThePlainModelForEveryNumberOfSegments) {
     const auto y = checkpoint_sequential(model, segments, x);
     EXPECT_TRUE(same_bits(plain, torch::autograd::grad({y.sin().sum()}, {x})[0]));
   }
+}
+
+// Of the last segment, which is not checkpointed, each child's result stays.
+TEST(CheckpointSequential, CutsIntoSegmentsOfNearlyEqualLength) {
+  nn::Sequential model;
+  for (int i = 0; i < 22; ++i) model->push_back(nn::Tanh());
+  const auto x = torch::randn({1000}).requires_grad_();
+  const auto retained = [&](int segments) {
+    return retained_by([&] { return checkpoint_sequential(model, segments, x); });
+  };
+  EXPECT_LT(retained(8), retained(1));
 }
 
 TEST(CheckpointSequential, RefusesMoreSegmentsThanChildren) {

@@ -29,6 +29,10 @@ TEST(Program, RefusesBadInputWithStatus2) {
                  "--sequence is 513, but must be a whole number from 1 to 512");
   expect_refused("bench --device tpu", "--device is tpu, but must be one of cpu, cuda.");
   expect_refused("bench --autocast float32", "--autocast is float32, but must be one of bfloat16");
+  for (const auto* command : {"bench", "train", "plan"}) {
+    expect_refused(std::string(command) + " --offload on --forms lossy_bf16",
+                   "--forms is lossy_bf16, but must be exact with --offload on. Leave out one");
+  }
   expect_refused("bench --offload maybe", "--offload is maybe, but must be one of on, off.");
   expect_refused("bench --channels-last=3", "channels-last was given a disallowed flag override");
   expect_refused("bench --threads 0", "--threads is 0, but must be a whole number from 1 to 1024.");
@@ -56,6 +60,9 @@ TEST(Program, RefusesBadInputToPlanWithStatus2) {
   expect_refused(graph, "--graph: " + broken.path().string() + " is broken at byte 3");
   expect_refused(graph + " --batch 2", "--batch excludes --graph");
   expect_refused(graph + " --substitutes off", "excludes --graph");
+  expect_refused("plan --graph " GRADRECOMP_NAMELESS_GRAPH " --offload on",
+                 "--offload is on, but must be left out, as the step of --graph ran on a device "
+                 "that it does not name");
   expect_refused("plan --graph no/such/file", "file is no/such/file, but must be readable");
   expect_refused("plan --model vgg16", "must be one of resnet18, ");
   expect_refused("plan --compare 5%", "--compare is 5%, but must be a fixed policy");
@@ -78,7 +85,7 @@ TEST(Program, RefusesBadInputToBatchWithStatus2) {
     expect_refused(batch + "--batches " + batches,
                    "--batches is " + batches + ", but must be two batch sizes that rise");
   }
-  for (const std::string batches : {"2", "2,", "x,4", "0,4", "2,4,8", "2,70000", "2,4x"}) {
+  for (const std::string batches : {"2", "2,", "x,4", "0,4", "2,4,8", "2,70000", "2,4x", "02,4"}) {
     expect_refused(batch + "--batches " + batches, "--batches is " + batches + ", but must be two");
   }
   expect_refused(batch + "--samples-per-second 0", "but must be a finite number above 0");

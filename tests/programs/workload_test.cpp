@@ -174,6 +174,8 @@ TEST(Workload, RefusesWhatDoesNotFitTheModel) {
   expect_bad_input([] { Workload({.model = "densenet121", .image_size = 16}); },
                    "--image-size is 16, but must be at least 32 for a DenseNet, such as 64.");
   expect_bad_input([] { Workload({.batch = 1, .image_size = 32}); }, "where the batch is 1");
+  expect_bad_input([] { Workload({.model = "densenet121", .batch = 1, .image_size = 40}); },
+                   "--image-size is 40, but must be above 60 where the batch is 1");
   expect_bad_input([] { Workload({.model = "vit-b16", .image_size = 40}); }, "a multiple of 16");
   expect_bad_input([] { Workload({.model = "bert-base", .layers = 13}); },
                    "--layers is 13, but must be at most 12 for bert-base");

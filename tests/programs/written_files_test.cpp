@@ -69,6 +69,16 @@ TEST(WrittenFiles, AreEachInAPlaceOfTheirOwn) {
   EXPECT_EQ(folder.num_files(), 0);
 }
 
+TEST(WrittenFiles, AreNotThePlanThatIsRead) {
+  const test::TemporaryFolder folder;
+  const auto path = (folder / "plan.json").string();
+  ASSERT_EQ(run_program(kPlan + std::string("--out ") + path, ">/dev/null").status, 0);
+  const auto plan = content(path);
+  expect_refused("bench --plan " + path + " --json " + path,
+                 "--json is " + path + ", but must be another file than that of --plan");
+  EXPECT_EQ(content(path), plan);
+}
+
 TEST(WrittenFiles, MayBeStandardOutput) {
   const test::TemporaryFolder folder;
   const auto path = (folder / "both").string();

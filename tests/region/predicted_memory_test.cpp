@@ -80,6 +80,29 @@ TEST_F(PredictedMemory, M3BranchThatTheProgramThrowsAwayIsNotKept) {
   EXPECT_LE(measured, plain);
 }
 
+// In inference mode contiguous() is not taken apart, so what it copies shows in no other operator.
+TEST_F(PredictedMemory, M3CopiesMadeInInferenceModeAreNotKept) {
+  auto weight = leaf_with_gradient({64, 64});
+  const auto x = torch::randn({64, 64});
+  const auto forward = [&] {
+    at::Tensor shift;
+    {
+      const c10::InferenceMode inference;
+      shift = torch::ones({256, 256});
+      for (int i = 0; i < 8; ++i) shift = shift.t().contiguous().mul(0.9);
+      shift = shift.mean();
+    }
+    return (x.mm(weight) + shift).sin().sum();
+  };
+  const auto plain = peak_of(forward);
+  Region region({.policy = "keep_all", .unrecorded_bytes = 0});
+  const auto step = [&] { return peak_of([&] { return region.run(forward); }); };
+  step();
+  const auto measured = step();
+  EXPECT_EQ(measured, region.plan().predicted_peak_bytes);
+  EXPECT_LE(measured, plain);
+}
+
 using Losses = std::vector<at::Tensor>;
 
 /// Steps of a region whose losses go backward one by one.
@@ -293,6 +316,67 @@ TEST_F(PredictedMemory, M2RetainedGraphHoldsNoReplayedValueBeyondItsBackward) {
   EXPECT_EQ(retained.first_backward.front(), plain.front());
   EXPECT_EQ(retained.second_backward, plain) << "the last backward frees as if it were the only";
   EXPECT_EQ(live_bytes(), start);
+}
+
+// resize_() gives a tensor without memory some, after which nothing is left of it as it was.
+TEST_F(PredictedMemory, M9ReplaysThroughAStorageThatWasEmptyArePredicted) {
+  const auto weight = leaf_with_gradient({64, 64});
+  const auto x = torch::randn({32, 64});
+  const auto forward = [&] {
+    const auto a = x.mm(weight).sin();
+    auto filled = torch::empty({0});
+    {
+      const torch::NoGradGuard no_grad;
+      filled.resize_({32, 64});
+      filled.copy_(a);
+      filled = filled.square();
+    }
+    return (a * filled).tanh();
+  };
+  for (const char* policy : {"drop_all", "every_2", "pointwise_only"}) {
+    Region region({.policy = policy});
+    const auto step = [&] { return peak_of([&] { return region.run(forward).sum(); }); };
+    step();
+    EXPECT_EQ(step(), region.plan().predicted_peak_bytes);
+    EXPECT_EQ(region.last_step().num_replayed_ops, region.plan().num_replayed_ops) << policy;
+  }
+}
+
+/// Live bytes beyond those before a backward pass through `y` that retains the graph.
+std::int64_t left_by_pass_through(const at::Tensor& y) {
+  const auto before = live_bytes();
+  try {
+    y.sum().backward({}, /*retain_graph=*/true);
+  } catch (const std::runtime_error&) {
+    // of a hook
+  }
+  return live_bytes() - before;
+}
+
+TEST_F(PredictedMemory, M2NothingReplayedStaysAfterAPassThroughAStepThatWasGivenUp) {
+  const auto x = leaf_with_gradient({1024});
+  Region region({.policy = "drop_all"});
+  at::Tensor y;
+  const auto fails = [&]() -> at::Tensor {
+    y = sine_chain(x);
+    throw std::runtime_error("the body fails");
+  };
+  EXPECT_THROW(region.run(fails), std::runtime_error);
+  EXPECT_EQ(left_by_pass_through(y), 0);
+}
+
+TEST_F(PredictedMemory, M2NothingReplayedStaysAfterAPassThatFailed) {
+  const auto x = leaf_with_gradient({1024});
+  Region region({.policy = "drop_all"});
+  for (int step = 0; step < 2; ++step) {
+    const auto y = region.run([&] { return sine_chain(x); });
+    const auto hook = x.register_hook([](const at::Tensor&) { throw std::runtime_error("fails"); });
+    EXPECT_EQ(left_by_pass_through(y), 0);
+    x.remove_hook(hook);
+    const auto gradient = x.grad().clone();
+    y.sum().backward();
+    EXPECT_FALSE(torch::equal(gradient, x.grad())) << "the program may try once more";
+  }
 }
 
 TEST_F(PredictedMemory, M10FirstStepStaysFarBelowThePlainPeak) {

@@ -123,6 +123,33 @@ TEST(Substitutes, IndicesOfMaxPoolingAreUnpacked) {
   }
 }
 
+// Both columns of a window may lie beside the image, where LibTorch returns an index that is not
+// in the window. The step has the sizes of those before it, and follows their plan.
+TEST(Substitutes, IndicesOfWindowsWithoutAnElementAreThoseOfLibTorch) {
+  constexpr int kNumSteps = 4;
+  const auto inputs = torch::randn({kNumSteps, 1, 2, 4, 4});
+  const auto gradients = [&](const auto& run) {
+    std::vector<at::Tensor> all;
+    for (int step = 0; step < kNumSteps; ++step) {
+      auto x = inputs[step].clone().requires_grad_();
+      const auto y = run([&] {
+        const auto h = x.tanh();
+        return step < kNumSteps / 2 ? at::max_pool2d(h, {2, 4}, {1, 1}, {0, 0}, {1, 1})
+                                    : at::max_pool2d(h, {2, 2}, {1, 1}, {0, 1}, {1, 5});
+      });
+      y.sum().backward();
+      all.push_back(x.grad());
+    }
+    return all;
+  };
+  const auto plain = gradients([](const auto& body) { return body(); });
+  for (const char* policy : {"keep_all", "drop_all", "nested"}) {
+    SCOPED_TRACE(policy);
+    Region region({.policy = policy, .unrecorded_bytes = 0});
+    expect_same_bits(plain, gradients([&](const auto& body) { return region.run(body); }));
+  }
+}
+
 TEST(Substitutes, MasksOfDropoutAreUnpacked) {
   const auto make = [] {
     return Program{

@@ -8,6 +8,7 @@
 #include <utility>
 #include <vector>
 
+#include "bad_input.h"
 #include "gradrecomp/plan/plan_file.h"
 #include "input/input_file.h"
 #include "input/validators.h"
@@ -103,7 +104,12 @@ void add_budget_arguments(CLI::App& command, Options& options) {
              "lossy_bf16: kept activations may be rounded, and gradients are not plain's");
 }
 
-void add_plan_argument(CLI::App& command, Options& options) {
+void check_forms(const Options& options) {
+  if (options.forms == Forms::exact || !options.offload) return;
+  reject("--forms", "lossy_bf16", "exact with --offload on. Leave out one of the two.");
+}
+
+CLI::Option* add_plan_argument(CLI::App& command, Options& options) {
   auto* plan = command.add_option_function<std::string>(
       "--plan",
       [&options](const std::string& path) {
@@ -115,6 +121,7 @@ void add_plan_argument(CLI::App& command, Options& options) {
   for (const auto* budget : {"--max-overhead", "--max-peak", "--policy"}) {
     plan->excludes(command.get_option(budget));
   }
+  return plan;
 }
 
 void add_cost_argument(CLI::App& command, plan::CostModel& cost) {

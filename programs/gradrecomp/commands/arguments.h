@@ -21,8 +21,11 @@ void add_workload_arguments(CLI::App& command, WorkloadOptions& options);
 /// --offload and --forms.
 void add_budget_arguments(CLI::App& command, Options& options);
 
+/// Throws BadInput where --offload and --forms contradict each other.
+void check_forms(const Options& options);
+
 /// Adds --plan, which reads a plan file at once and takes the place of a budget.
-void add_plan_argument(CLI::App& command, Options& options);
+CLI::Option* add_plan_argument(CLI::App& command, Options& options);
 
 /// Adds --cost.
 void add_cost_argument(CLI::App& command, plan::CostModel& cost);

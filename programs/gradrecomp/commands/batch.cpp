@@ -2,7 +2,6 @@
 
 #include <algorithm>
 #include <memory>
-#include <sstream>
 #include <string>
 
 #include "bad_input.h"
@@ -23,10 +22,12 @@ struct Arguments {
 
 void set_batches(const std::string& text, BatchQuestions& questions) {
   constexpr std::int64_t kLargest = 1 << 16;
-  std::istringstream batches(text);
-  char comma = 0;
-  batches >> questions.small_batch >> comma >> questions.large_batch;
-  const bool are_read = batches && batches.eof() && comma == ',';
+  const auto comma = std::min(text.find(','), text.size());
+  const auto small = read_whole_number(text.substr(0, comma));
+  const auto large = read_whole_number(text.substr(std::min(comma + 1, text.size())));
+  const bool are_read = small && large;
+  questions.small_batch = small.value_or(0);
+  questions.large_batch = large.value_or(0);
   const bool rise = 0 < questions.small_batch && questions.small_batch < questions.large_batch;
   if (!are_read || !rise || questions.large_batch > kLargest) {
     reject(

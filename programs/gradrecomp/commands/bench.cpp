@@ -23,6 +23,7 @@ struct BenchOptions {
   WorkloadOptions workload;
   Options budget;
   std::vector<Arm> compared;
+  NamedFile plan{"--plan"};
   NamedFile json{"--json"};
   std::int64_t num_rounds = 3;
   std::optional<std::int64_t> cap_bytes;
@@ -34,7 +35,7 @@ void add_arguments(CLI::App& command, BenchOptions& options) {
   auto& o = options;
   add_workload_arguments(command, o.workload);
   add_budget_arguments(command, o.budget);
-  add_plan_argument(command, o.budget);
+  add_plan_argument(command, o.budget)->each([&o](const std::string& path) { o.plan.path = path; });
   command.add_option_function<std::vector<std::string>>(
       "--compare",
       [&o](const std::vector<std::string>& lists) {
@@ -92,7 +93,8 @@ std::vector<ArmResult> run_arms(Workload& workload, const BenchOptions& options,
 }
 
 int run_bench(const BenchOptions& options) {
-  check_outputs({options.json}, {{"--data", options.workload.data}});
+  check_forms(options.budget);
+  check_outputs({options.json}, {options.plan, {"--data", options.workload.data}});
   at::Tensor ballast;
   if (options.cap_bytes) {
     ballast = memory_beyond(*options.cap_bytes, open_device(options.workload.device));

@@ -1,9 +1,11 @@
 #include <fmt/format.h>
+#include <torch/cuda.h>
 
 #include <memory>
 #include <string>
 #include <vector>
 
+#include "bad_input.h"
 #include "commands/arguments.h"
 #include "commands/commands.h"
 #include "gradrecomp/plan/graph_file.h"
@@ -60,14 +62,31 @@ void add_arguments(CLI::App& command, PlanOptions& options) {
   add_file_argument(command, o.svg, "File to draw the front in");
 }
 
+/// How fast a device copies and rounds is measured.
+void check_device_is_here(const Options& budget, const plan::SavedGraph& step) {
+  const bool rounds = budget.forms != Forms::exact;
+  const std::string& device = step.origin.device;
+  const bool is_here = device == "cpu" || (device == "cuda" && torch::cuda::is_available());
+  if (is_here || !(rounds || budget.offload)) return;
+  reject(rounds ? "--forms" : "--offload", rounds ? "lossy_bf16" : "on",
+         fmt::format("left out, as the step of --graph ran on {}, whose speed cannot be measured "
+                     "here.",
+                     device.empty() ? "a device that it does not name" : device));
+}
+
 plan::SavedGraph step_of(const PlanOptions& options) {
-  if (!options.graph.path.empty()) return load_input(options.graph, plan::load_graph);
+  if (!options.graph.path.empty()) {
+    auto step = load_input(options.graph, plan::load_graph);
+    check_device_is_here(options.budget, step);
+    return step;
+  }
   show_progress("building the model");
   Workload workload(options.workload);
   return profile_step(workload, options.budget.substitutes);
 }
 
 int run_plan(const PlanOptions& options) {
+  check_forms(options.budget);
   check_outputs({options.save_graph, options.out, options.front, options.svg},
                 {options.graph, {"--data", options.workload.data}});
   auto step = step_of(options);

@@ -129,6 +129,7 @@ void print_summary(const Trainee& plain, const Trainee& planned, bool same_state
 }
 
 int run_train(const TrainOptions& options) {
+  check_forms(options.budget);
   show_progress("building two models from one seed");
   Trainee plain(options, false);
   Trainee planned(options, true);

@@ -23,6 +23,9 @@ constexpr double kFirstScale = 65536;  // of gradients in half precision
 void check_image_size(const WorkloadOptions& options, ModelFamily family) {
   constexpr std::int64_t kPatchSize = 16;
   constexpr std::int64_t kReduction = 32;  // of a ResNet or DenseNet
+  // Up to these the last features of an image are one pixel: a ResNet rounds up when it halves
+  // sizes, and a DenseNet's transitions round down.
+  const std::int64_t one_pixel = family == ModelFamily::densenet ? 60 : kReduction;
   const auto size = *options.image_size;
   if (family == ModelFamily::vit && size % kPatchSize != 0) {
     reject("--image-size", std::to_string(size), "a multiple of 16 for a ViT, such as 64.");
@@ -31,10 +34,11 @@ void check_image_size(const WorkloadOptions& options, ModelFamily family) {
     reject("--image-size", std::to_string(size), "at least 32 for a DenseNet, such as 64.");
   }
   const bool has_norms = family == ModelFamily::resnet || family == ModelFamily::densenet;
-  if (has_norms && size == kReduction && options.batch == 1) {
+  if (has_norms && size <= one_pixel && options.batch == 1) {
     reject("--image-size", std::to_string(size),
-           "above 32 where the batch is 1, as BatchNorm needs two values a channel. Pass for "
-           "example 64, or --batch 2.");
+           "above " + std::to_string(one_pixel) +
+               " where the batch is 1, as BatchNorm needs two values a channel. Pass for example "
+               "64, or --batch 2.");
   }
 }
 

@@ -241,10 +241,33 @@ std::vector<Stage> stages_of(const Field& names) {
   return stages;
 }
 
-/// validate() for a graph from a file, whose faults are not bugs to report.
+/// Whether each value has a handle when the forward pass ends. `graph` must be valid.
+std::vector<bool> saved_by_events(const Graph& graph) {
+  std::vector<Index> handles(graph.values.size(), 0);
+  for (const Event& event : graph.events) {
+    if (event.kind == EventKind::seal) break;
+    if (event.kind == EventKind::save) ++handles[event.id];
+    if (event.kind == EventKind::release) --handles[event.id];
+  }
+  return {handles.begin(), handles.end()};
+}
+
+/// validate() sees no more than what planning must not stumble over.
+void check_saved(const Graph& graph) {
+  const std::vector<bool> saved = saved_by_events(graph);
+  for (std::size_t v = 0; v < saved.size(); ++v) {
+    if (graph.values[v].saved == saved[v]) continue;
+    raise({"Graph", "saved of value " + std::to_string(v), saved[v] ? "false" : "true",
+           std::string(saved[v] ? "true" : "false") + " as save and release events say",
+           "Profile the step anew"});
+  }
+}
+
+/// Both for a graph from a file, whose faults are not bugs to report.
 void validate_content(const Source& source, const Graph& graph) {
   try {
     validate(graph);
+    check_saved(graph);
   } catch (const std::invalid_argument& error) {
     const std::string_view what = error.what();
     raise({source.function, source.file,

@@ -67,6 +67,10 @@ std::string json_text(const Json& object) {
 }
 
 Json parse_json(const Source& source, std::string_view text) {
+  // To the parser, text ends there.
+  if (const auto nul = text.find('\0'); nul != std::string_view::npos) {
+    refuse_text(source, "broken at byte " + std::to_string(nul + 1));
+  }
   try {
     return Json::parse(text, NameCheck(source));
   } catch (const Json::parse_error& error) {

@@ -43,8 +43,13 @@ class Validator {
     raise({"Graph", std::move(name), spelled(number), std::move(requirement), kReport});
   }
 
-  static void check_cost(const std::string& name, double cost) {
+  /// Sums of costs must not overflow, either.
+  void check_cost(const std::string& name, double cost) {
+    constexpr double kMost = 1e200;
     if (!std::isfinite(cost) || cost < 0) fail(name, cost, "finite and at least 0");
+    if ((total_cost_ += cost) > kMost) {
+      fail(name, cost, "so small that all costs of the step sum up to 1e200 at most");
+    }
   }
 
   static std::string of_value(const char* name, Index v) {
@@ -67,7 +72,7 @@ class Validator {
     }
   }
 
-  void check_step() const {
+  void check_step() {
     check_cost("step_seconds", graph_.step_seconds);
     check_cost("step_flops", graph_.step_flops);
   }
@@ -168,7 +173,7 @@ class Validator {
     }
   }
 
-  void check_joining(Index i) const {
+  void check_joining(Index i) {
     const Op& op = graph_.ops[i];
     check_cost(of_op("joined_seconds", i), op.joined_seconds);
     if (op.joined_seconds > (op.joins ? op.replay_seconds : 0)) {
@@ -276,6 +281,7 @@ class Validator {
   std::vector<Index> handles_;
   std::vector<Index> wanted_;  ///< handles at the seal, then replays too
   std::int64_t total_bytes_ = 0;
+  double total_cost_ = 0;
   Index next_op_ = 0;
   bool sealed_ = false;
 };

@@ -6,6 +6,7 @@
 #include <sys/syscall.h>
 #include <unistd.h>
 
+#include <atomic>
 #include <cerrno>
 #include <cstdint>
 #include <set>
@@ -15,16 +16,18 @@ namespace {
 
 constexpr int kSignalSetBytes = 8;
 
+std::atomic<const c10::Allocator*> former_allocator{nullptr};
+
 bool frees_by(const c10::Allocator* allocator, c10::DeleterFnPtr deleter) {
   return allocator != nullptr && deleter != nullptr && allocator->raw_deleter() == deleter;
 }
 
 // A storage may name an allocator that did not make its memory, or, as what torch::load() makes,
-// none. How its memory is freed tells who made it.
+// none. How its memory is freed tells who made it, maybe before a region counted what is allocated.
 bool is_freed_by_an_allocator(const c10::StorageImpl& storage) {
   const auto deleter = storage.data_ptr().get_deleter();
   return frees_by(c10::GetAllocator(storage.device_type()), deleter) ||
-         frees_by(storage.allocator(), deleter);
+         frees_by(storage.allocator(), deleter) || frees_by(former_allocator, deleter);
 }
 
 // Asks the system for what it refuses, after it has read a set of signals from there: no file is
@@ -39,6 +42,10 @@ bool is_page_readable(std::uintptr_t address) {
 }
 
 }  // namespace
+
+void know_former_allocator(const c10::Allocator* allocator) noexcept {
+  former_allocator = allocator;
+}
 
 bool has_deleter(const c10::StorageImpl& storage) {
   return storage.data_ptr().get_deleter() != &c10::detail::deleteNothing;

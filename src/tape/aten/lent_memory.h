@@ -1,6 +1,7 @@
 #pragma once
 
 #include <ATen/core/ivalue.h>
+#include <c10/core/Allocator.h>
 #include <c10/core/StorageImpl.h>
 #include <c10/util/ArrayRef.h>
 
@@ -14,6 +15,10 @@ namespace gradrecomp::tape {
 /// from_blob() and the like. What frees it or writes to it, and when, is not ours to know. Mapped
 /// files, which the storage itself unmaps, are not: they last as long as it does.
 [[nodiscard]] bool is_lent(const c10::StorageImpl& storage);
+
+/// What this frees is LibTorch's memory, though `allocator` is not that of the CPU any more. It
+/// must live as long as the process.
+void know_former_allocator(const c10::Allocator* allocator) noexcept;
 
 /// Whether something is told when `storage` lets go of its memory, which as a rule is there till
 /// then.

@@ -118,6 +118,13 @@ bool returns_only_views(const c10::FunctionSchema& schema) {
   return true;
 }
 
+// Called below autograd, such an operator is not taken apart, and may have copied what its schema
+// says it returns a view of, as contiguous() does.
+bool may_copy_instead(const c10::OperatorHandle& op) {
+  return returns_only_views(op.schema()) &&
+         op.hasKernelForDispatchKey(c10::DispatchKey::CompositeImplicitAutograd);
+}
+
 // As LibTorch's generator of torch/csrc/autograd/generated/variable_factories.h has it.
 bool is_factory(const c10::FunctionSchema& schema) {
   return schema.argumentIndexWithName("layout").has_value() || schema.name().ends_with("_like");
@@ -157,14 +164,16 @@ std::unique_ptr<const OpTraits> read_traits(const c10::OperatorHandle& op) {
   traits->writes_any = any_write;
   traits->resizes = name == "aten::resize_" || name == "aten::resize_as_";
   const bool changes_storage = contains(kStorageChanging, name) && !traits->resizes;
-  traits->passive = (!any_write && returns_only_views(schema)) ||
+  const bool may_copy = !any_write && may_copy_instead(op);
+  traits->passive = (!any_write && !may_copy && returns_only_views(schema)) ||
                     (op.hasTag(at::Tag::inplace_view) && !contains(kStorageChanging, name));
   traits->pointwise = pointwise_kind(name, schema.overload_name());
   traits->makes_nothing = !any_write && (!returns_tensors(schema) || contains(kUnsaidViews, name));
   traits->fickle = fickle_kind(name);
   traits->factory = is_factory(schema);
   traits->shapes_only = reads_shapes_only(name);
-  traits->copies = name == "aten::clone" || name == "aten::_to_copy" || name == "aten::copy_";
+  traits->copies =
+      name == "aten::clone" || name == "aten::_to_copy" || name == "aten::copy_" || may_copy;
   traits->uninitialized = contains(kUninitialized, name);
   traits->foreign = !name.starts_with("aten::");
   traits->overridden = !traits->foreign && is_overridden(op);

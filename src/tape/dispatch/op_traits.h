@@ -53,7 +53,7 @@ struct OpTraits {
   bool factory = false;        ///< the torch:: version wraps its result in a variable
   bool shapes_only = false;    ///< reads nothing of its tensors but their shapes and types
   bool makes_nothing = false;  ///< writes nothing, and returns no tensor in memory of its own
-  bool copies = false;         ///< makes nothing but a copy of what it reads
+  bool copies = false;         ///< makes nothing but a copy of what it reads, if anything
   bool uninitialized = false;  ///< its output holds garbage until it is written
   bool fills = false;          ///< writes all of its targets without reading them
   bool resizes = false;        ///< may give what it writes another size

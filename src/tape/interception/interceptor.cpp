@@ -51,10 +51,18 @@ bool key_is_free() {
          dispatcher.getAllOpNamesForDispatchKey(kInterceptedKey).empty();
 }
 
+// The engine restores a thread's keys when a node has run, and brings this one back where a step
+// that was open before was closed by a hook.
+void intercept_alone(const c10::OperatorHandle& op, c10::DispatchKeySet keys,
+                     torch::jit::Stack* stack) {
+  if (!receiver.is_on()) c10::impl::tls_set_dispatch_key_included(kInterceptedKey, false);
+  intercept(op, keys, stack);
+}
+
 void register_fallback() {
   static auto* library =
       new torch::Library(torch::Library::IMPL, "_", kInterceptedKey, __FILE__, __LINE__);
-  library->fallback(torch::CppFunction::makeFromBoxedFunction<&intercept>());
+  library->fallback(torch::CppFunction::makeFromBoxedFunction<&intercept_alone>());
 }
 
 }  // namespace

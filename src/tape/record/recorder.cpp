@@ -225,7 +225,7 @@ void Recorder::record_call(const OpTraits& traits, c10::DispatchKeySet keys,
   finder_.find_written(draft);
   const bool may_read_buffers = draft.op.replayable && writer_.has_written_externals();
   const bool makes_little = may_read_buffers && makes_less_than_a_buffer(draft.op, *tape_);
-  if (is_copy || makes_little) keep_results(draft);
+  if (!draft.op.results.empty() && (is_copy || makes_little)) keep_results(draft);
   end(draft, stack);
 }
 

@@ -181,8 +181,13 @@ void KernelSearch::verify_step(OpId id, bool may_join) {
   const auto step = op.method.formula < 0 ? step_of(tape_, op) : std::nullopt;
   if (!step) return;
   const auto dtype = kernels::dtype_of(op.reads[step->input].geometry->scalar_type());
-  for (int formula = 0; formula < num_formulas(*step, *dtype); ++formula) {
+  const int count = num_formulas(*step, *dtype);
+  for (int formula = 0; formula < count; ++formula) {
     if (!step_fits_patterns(op, *step, formula)) continue;
+    // A quotient and a product with the inverse, which other numbers may tell apart.
+    const int other_way = (formula + count / 2) % count;
+    const bool divides = step->kind == kernels::StepKind::div_scalar;
+    if (divides && step_fits_patterns(op, *step, other_way)) return;
     op.method = {.formula = static_cast<std::int8_t>(formula),
                  .joins = may_join && step_after(tape_, id).has_value()};
     return;
@@ -208,6 +213,8 @@ bool KernelSearch::step_fits_pattern(Op& op, PointwiseStep step, int formula, st
   const at::Tensor x = pattern(kOnOneThread, options.dtype(type), first);
   Stack stack(op.arguments);
   stack[input.argument] = x.clone();
+  const bool divides = step.kind == kernels::StepKind::div_scalar;
+  const double number = divides ? kPatternDivisor : kPatternNumber;
   at::Tensor operand;
   if (step.operand >= 0) {
     const Read& other = op.reads[step.operand];
@@ -216,11 +223,11 @@ bool KernelSearch::step_fits_pattern(Op& op, PointwiseStep step, int formula, st
     // float16 holds what bfloat16 does, but for very large and very small numbers: patterns do not
     // tell whether those are rounded before they are added.
     if (is_number && type == at::kHalf && number_type == at::kBFloat16) return false;
-    operand = is_number ? pattern_number(*other.geometry, type)
+    operand = is_number ? pattern_number(*other.geometry, type, number)
                         : pattern(kOnOneThread, options.dtype(number_type), kPatternSize + first);
     stack[other.argument] = operand;
   } else if (step.kind != kernels::StepKind::relu) {
-    step.scalar = kPatternNumber;
+    step.scalar = number;
     stack[1] = step.scalar;
   }
   run_call(op, stack);

@@ -2,6 +2,7 @@
 
 #include <ATen/ATen.h>
 
+#include <algorithm>
 #include <cstring>
 #include <utility>
 
@@ -100,6 +101,43 @@ std::pair<std::int64_t, std::int64_t> both(const c10::IValue& argument,
   return {numbers.front(), numbers.back()};
 }
 
+/// A direction in which a pooling's windows go.
+struct Direction {
+  std::int64_t input;
+  std::int64_t output;
+  std::int64_t kernel;
+  std::int64_t stride;
+  std::int64_t padding;
+  std::int64_t dilation;
+};
+
+/// Whether each window has an element of the input. Of one that lies between and beside them
+/// LibTorch returns an index that is not in the window.
+bool all_have_elements(const Direction& along) {
+  for (std::int64_t window = 0; window < along.output; ++window) {
+    const std::int64_t begin = window * along.stride - along.padding;
+    const std::int64_t before = std::max<std::int64_t>(0, -begin);
+    const std::int64_t first = (before + along.dilation - 1) / along.dilation;  // in the input
+    if (first >= along.kernel || begin + first * along.dilation >= along.input) return false;
+  }
+  return true;
+}
+
+bool all_have_elements(const kernels::Pooling& p) {
+  return all_have_elements({.input = p.input_height,
+                            .output = p.output_height,
+                            .kernel = p.kernel_height,
+                            .stride = p.stride_height,
+                            .padding = p.padding_height,
+                            .dilation = p.dilation_height}) &&
+         all_have_elements({.input = p.input_width,
+                            .output = p.output_width,
+                            .kernel = p.kernel_width,
+                            .stride = p.stride_width,
+                            .padding = p.padding_width,
+                            .dilation = p.dilation_width});
+}
+
 }  // namespace
 
 std::shared_ptr<const PackedForm> packed_indices(const Op& call, c10::IntArrayRef input_sizes,
@@ -130,7 +168,8 @@ std::shared_ptr<const PackedForm> packed_indices(const Op& call, c10::IntArrayRe
   std::tie(p.padding_height, p.padding_width) = both(call.arguments[3], {0, 0});
   std::tie(p.dilation_height, p.dilation_width) = both(call.arguments[4], {1, 1});
   p.layout = is_last ? kernels::Layout::channels_last : kernels::Layout::channels_first;
-  return kernels::offsets_fit(p) ? std::make_shared<PackedIndices>(p, indices) : nullptr;
+  if (!kernels::offsets_fit(p) || !all_have_elements(p)) return nullptr;
+  return std::make_shared<PackedIndices>(p, indices);
 }
 
 std::shared_ptr<const PackedForm> packed_mask(const at::Tensor& mask) {

@@ -53,15 +53,15 @@ at::Tensor pattern_like(const at::Tensor& like, int phase) {
   return made;
 }
 
-at::Tensor pattern_number(const Geometry& geometry, c10::ScalarType beside) {
+at::Tensor pattern_number(const Geometry& geometry, c10::ScalarType beside, double number) {
   const BelowRecording below;
-  const at::Tensor number = at::empty({}, geometry.scalar_type());
+  const at::Tensor filled = at::empty({}, geometry.scalar_type());
   if (c10::isFloatingType(geometry.scalar_type())) {
-    number.fill_(kPatternNumber);
+    filled.fill_(number);
   } else {
-    number.fill_(whole_number(geometry.scalar_type(), beside));
+    filled.fill_(whole_number(geometry.scalar_type(), beside));
   }
-  at::Tensor shown = geometry.over(number.storage());
+  at::Tensor shown = geometry.over(filled.storage());
   shown.unsafeGetTensorImpl()->set_storage_offset(0);  // it may be one of many in a table
   return shown;
 }

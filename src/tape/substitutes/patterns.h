@@ -21,6 +21,9 @@ constexpr std::int64_t kOnOneThread = 2048;
 /// In 16 bits not exactly, so that it shows where a scalar is rounded to them.
 constexpr double kPatternNumber = 0.7548776662466927;
 
+/// A pattern divided by it has other bits than one multiplied by its inverse, in 16 bits too.
+constexpr double kPatternDivisor = 1.41296923;
+
 /// Numbers from -1 to 1 of no simple relation, from the one at `first` on; of flags about half are
 /// set. At 0 there is -0.
 at::Tensor pattern(std::int64_t count, at::TensorOptions options, std::int64_t first);
@@ -29,7 +32,8 @@ at::Tensor pattern(std::int64_t count, at::TensorOptions options, std::int64_t f
 /// `phase`.
 at::Tensor pattern_like(const at::Tensor& like, int phase);
 
-/// A number of that type which that of the tensor `beside` it does not hold, if there is one.
-at::Tensor pattern_number(const Geometry& geometry, c10::ScalarType beside);
+/// `number` in that type or, if that has no fractions, a number which the type of the tensor
+/// `beside` it does not hold, if there is one.
+at::Tensor pattern_number(const Geometry& geometry, c10::ScalarType beside, double number);
 
 }  // namespace gradrecomp::tape

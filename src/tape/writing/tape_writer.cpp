@@ -27,10 +27,8 @@ bool is_same(const c10::VariableVersion& one, const c10::VariableVersion& other)
   return std::memcmp(&one, &other, sizeof(one)) == 0;
 }
 
-bool is_followed(const Value& value, const c10::VariableVersion& counter) {
-  const auto is_this = [&](const Alias& alias) { return is_same(alias.counter, counter); };
-  return is_same(value.version_counter, counter) ||
-         (value.rare && std::ranges::any_of(value.rare->aliases, is_this));
+Extent whole(const at::Tensor& tensor) {
+  return {0, static_cast<std::int64_t>(tensor.storage().nbytes())};
 }
 
 /// What a write to `tensor`, to the tensor that it is a view of, or to another view of that, may
@@ -41,8 +39,29 @@ Extent shown_with_counter_of(const at::Tensor& tensor) {
   const at::Tensor& base =
       view->has_bw_view() ? view->get_backward_view().base_ : view->get_forward_view().base_;
   const bool is_of_the_same = base.defined() && is_plain(base) && base.is_alias_of(tensor);
-  if (is_of_the_same) return Geometry(base).extent();
-  return {0, static_cast<std::int64_t>(tensor.storage().nbytes())};
+  return is_of_the_same ? Geometry(base).extent() : whole(tensor);
+}
+
+// What detach() makes of a slice is no view to autograd, but counts with the tensor that it is a
+// slice of, other slices of which may be read later.
+void widen(Followed& followed, const at::Tensor& tensor) {
+  if (covers(followed.shown, whole(tensor))) return;
+  followed.shown = hull(followed.shown, shown_with_counter_of(tensor));
+}
+
+/// Whether the counter of `tensor` is followed, which then stands for what that shows, too.
+bool is_followed(Value& value, const at::Tensor& tensor) {
+  const auto& counter = tensor.unsafeGetTensorImpl()->version_counter();
+  if (is_same(value.version_counter, counter)) {
+    if (value.rare && value.rare->own) widen(*value.rare->own, tensor);
+    return true;
+  }
+  if (!value.rare) return false;
+  const auto alias = std::ranges::find_if(
+      value.rare->aliases, [&](const Alias& known) { return is_same(known.counter, counter); });
+  if (alias == value.rare->aliases.end()) return false;
+  widen(*alias, tensor);
+  return true;
 }
 
 }  // namespace
@@ -93,8 +112,8 @@ void TapeWriter::follow_counter(ValueId id, const at::Tensor& alias) {
   if (alias.is_inference()) return;
   Value& value = values()[id];
   if (!value.version_counter.enabled()) return take_counter(id, alias);
+  if (is_followed(value, alias)) return;
   const auto& counter = alias.unsafeGetTensorImpl()->version_counter();
-  if (is_followed(value, counter)) return;
   RareParts& rare = value.with_rare();
   std::erase_if(rare.aliases, [&](const Alias& known) {
     if (!known.counter.unique()) return false;

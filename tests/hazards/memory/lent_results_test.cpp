@@ -14,6 +14,7 @@
 
 #include "gradrecomp/region.h"
 #include "support/modes.h"
+#include "support/own_process.h"
 #include "support/temporary_folder.h"
 
 namespace gradrecomp::test {
@@ -337,6 +338,33 @@ TEST(LoadedParameter, H1IsNotInLentMemory) {
   };
   const auto own = torch::randn({kWidth}).requires_grad_();
   EXPECT_EQ(num_replayed(loaded.requires_grad_()), num_replayed(own));
+}
+
+class LoadedBeforeTheFirstRegion : public OwnProcess {};
+
+// By then another allocator than that of its memory is the CPU's.
+TEST_F(LoadedBeforeTheFirstRegion, H1IsNotInLentMemory) {
+  const auto body = [] {
+    std::stringstream stream;
+    torch::save(torch::randn({1000, 100}), stream);
+    at::Tensor table;
+    torch::load(table, stream);
+    const auto rows = torch::randint(1000, {64});
+    auto weight = torch::randn({64, 100}).requires_grad_();
+    const auto num_replayed = [&](const at::Tensor& from) {
+      Region region({.policy = "drop_all"});
+      for (int step = 0; step < 4; ++step) {  // the second has a gradient to add to, and is another
+        region.run([&] { return (weight + from.index_select(0, rows)).exp().sin(); })
+            .sum()
+            .backward();
+      }
+      return region.last_step().num_replayed_ops;
+    };
+    const auto of_loaded = num_replayed(table);
+    const auto of_own = num_replayed(table.clone());
+    TORCH_CHECK(of_loaded == of_own, of_loaded, " ops are replayed, not ", of_own);
+  };
+  EXPECT_EXIT(exit_after(body), ::testing::ExitedWithCode(0), "");
 }
 
 }  // namespace

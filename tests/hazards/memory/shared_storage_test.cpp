@@ -161,6 +161,51 @@ TEST(SharedStorage, H17WritesByABufferOfWhichOnlyAnotherPartIsReadAreSeen) {
   EXPECT_GT(expect_same_or_error_in_every_mode(program, {.text = "modified by an inplace"}), 0);
 }
 
+/// Two parts of one memory, the first of which is a tensor of its own to autograd and counts with
+/// the whole.
+struct CutOut {
+  at::Tensor whole = torch::randn({2000, 100});
+  at::Tensor first = whole.narrow(0, 0, 10).detach();
+  at::Tensor second;
+};
+
+/// One element, which no sample is of.
+void add_to_one(const at::Tensor& tensor) {
+  const torch::NoGradGuard no_grad;
+  tensor[517][43].add_(3);
+}
+
+HostileProgram reads_both(at::Tensor (*second_of)(const at::Tensor& whole)) {
+  return [=](const RunPart& run) {
+    auto weight = torch::randn({1000, 100}).requires_grad_();
+    Tensors all;
+    for (int step = 0; step < kNumSteps; ++step) {
+      CutOut parts;
+      parts.second = second_of(parts.whole);
+      const auto loss =
+          run([&] { return parts.first.sum() + (weight + parts.second).square().sum(); });
+      add_to_one(parts.whole.narrow(0, 1000, 1000));
+      loss.backward();
+      all.push_back(gradient_of(weight));
+    }
+    return all;
+  };
+}
+
+// The version that grows is first met with a part that the write does not touch.
+TEST(SharedStorage, H17WritesToAPartAfterAnotherWasReadAloneAreSeen) {
+  const HostileProgram program =
+      reads_both([](const at::Tensor& whole) { return whole.narrow(0, 1000, 1000); });
+  EXPECT_GT(expect_same_or_error_in_every_mode(program, {.text = "modified by an inplace"}), 0);
+}
+
+// Nothing that is read with it counts that write.
+TEST(SharedStorage, H17WritesToAPartThatIsReadWithAnotherVersionAreSeen) {
+  const HostileProgram program =
+      reads_both([](const at::Tensor& whole) { return whole.data().narrow(0, 1000, 1000); });
+  EXPECT_GT(expect_same_or_error_in_every_mode(program, {}), 0);
+}
+
 // The guard compares what overlaps together, and nothing beside it.
 TEST(SharedStorage, H3SlotsMayBeFilledBesideOneOfWhichPartsAreReadToo) {
   expect_same_in_every_mode([](const RunPart& run) {

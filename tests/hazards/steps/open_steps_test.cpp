@@ -1,4 +1,5 @@
 // Conformance H10: steps from open() to close(), on whatever threads, or to no end.
+#include <c10/core/impl/LocalDispatchKeySet.h>
 #include <gmock/gmock.h>
 #include <torch/torch.h>
 
@@ -36,6 +37,22 @@ TEST(OpenStep, H10GivenUpOrClosedTwiceLeavesNothingBehind) {
   const auto outside = x.cos();
   y.sum().backward();
   EXPECT_EQ(region.last_step().num_ops, 2);
+}
+
+// The engine gives a thread back the keys with which the pass began.
+TEST(OpenStep, H10ClosedByAHookLeavesNothingToTheThread) {
+  auto x = torch::randn({8}).requires_grad_();
+  Region region({.policy = "drop_all"});
+  std::optional<OpenStep> step;
+  const auto y = x.exp();
+  y.register_hook([&](const at::Tensor& gradient) {
+    step.reset();
+    return gradient;
+  });
+  step.emplace(region.open());
+  y.sum().backward();
+  static_cast<void>(x.cos());
+  EXPECT_FALSE(c10::impl::tls_is_dispatch_key_included(c10::DispatchKey::Fake));
 }
 
 TEST(OpenStep, H10ThatAnotherThreadClosesStaysOpenWhereItWasOpened) {

@@ -47,6 +47,37 @@ TEST(VersionedWrite, H17AfterTheLastReadIsPlainsOrAnError) {
   }
 }
 
+// Its memory has no version, whoever writes to it.
+TEST(VersionedWrite, H17ToWhatInferenceModeMadeIsPlainsOrAnError) {
+  const auto make = [](const at::Tensor& like) {
+    const c10::InferenceMode inference;
+    return torch::ones_like(like).mul(0.5);
+  };
+  for (const bool is_made_inside : {false, true}) {
+    SCOPED_TRACE(is_made_inside);
+    const auto program = [=](const RunPart& run) {
+      auto weight = torch::randn({1000, 100}).requires_grad_();
+      auto made = make(weight);
+      Tensors all;
+      for (int step = 0; step < kNumSteps; ++step) {
+        const auto y = run([&] {
+          if (is_made_inside) made = make(weight);
+          return (weight + made).square().sum();
+        });
+        {
+          const c10::InferenceMode inference;
+          made[517][43].add_(3);  // which no sample is of
+        }
+        y.backward();
+        all.push_back(gradient_of(weight));
+      }
+      return all;
+    };
+    const int num_errors = expect_same_or_error_in_every_mode(program, {.least_num_same = 10});
+    if (!is_made_inside) EXPECT_GT(num_errors, 0);
+  }
+}
+
 TEST(VersionedWrite, H17OfAnotherThreadIsFound) {
   expect_same_in_every_mode(steps_of(8, [](Layers& layers, const at::Tensor& x, int step) {
     auto z = torch::zeros({8, 8});

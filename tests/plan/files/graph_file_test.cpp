@@ -108,6 +108,20 @@ TEST(GraphFile, SaysWhatIsAtOddsWithItself) {
       "\"step_flops\": ", "\"step_flops\": \"infinity\", \"x\": ", "with a member \"x\"");
 }
 
+TEST(GraphFile, MustSayOfValuesThatTheyAreSavedWhereEventsDo) {
+  auto saved = small_graph();
+  saved.graph.values.back().saved = !saved.graph.values.back().saved;
+  const std::string is_saved = saved.graph.values.back().saved ? "true" : "false";
+  expect_invalid([&] { parse_graph(graph_text(saved)); },
+                 "saved of value 2 is " + is_saved + ", but must be ");
+}
+
+TEST(GraphFile, EndsWhereItsTextDoes) {
+  const std::string text = graph_text(small_graph());
+  expect_invalid([&] { parse_graph(text + '\0' + "more"); },
+                 "broken at byte " + std::to_string(text.size() + 1));
+}
+
 TEST(GraphFile, ChangedAnywhereIsReadOrRefused) {
   const auto text = graph_text(small_graph());
   for (std::size_t place = 0; place < text.size(); ++place) {

@@ -109,6 +109,14 @@ TEST(Validate, NamesBytesBeyondAllBounds) {
       "sum up to 2^56 at most");
 }
 
+TEST(Validate, NamesCostsBeyondAllBounds) {
+  expect_fault(
+      [](Graph& g) {
+        for (Op& op : g.ops) op.flops = 0.6e200;
+      },
+      "sum up to 1e200 at most");
+}
+
 TEST(Validate, NamesTheEventAtFault) {
   expect_fault([](Graph& g) { g.events.front().id = 1; }, "op of event 0 is 1");
   expect_fault(

@@ -155,12 +155,12 @@ TEST(ContentsTest, OfTensorsThatOverlapIsPrintedForAllOfThem) {
   int num_prints = 0;
   for (std::int64_t t = 0; t < 200; ++t) {
     const Geometry& token = tokens.emplace_back(batch.select(1, t));
-    if (t > 0 && contents.knows(0, token, false)) continue;
+    if (t > 0 && contents.knows(0, token, false, Look::sampled)) continue;
     contents.print_shown(0, batch.storage(), {token, false, false}, Look::sampled);
     ++num_prints;
   }
   EXPECT_LE(num_prints, kMostPrints);
-  for (const Geometry& token : tokens) EXPECT_TRUE(contents.knows(0, token, false));
+  for (const Geometry& token : tokens) EXPECT_TRUE(contents.knows(0, token, false, Look::sampled));
   EXPECT_FALSE(contents.knows_whole(0)) << "samples will do";
   for (std::int64_t t = 0; t < 200; ++t) {
     batch.select(1, t)[t % 64].fill_(1);
@@ -274,20 +274,21 @@ TEST(ContentsTest, OfTensorsWithRowsOfTheirOwnAreKnownByThose) {
   Contents contents;
   const Geometry flat = shown({4096}, 0);
   contents.print_shown(0, storage, {flat, false, false}, Look::sampled);
-  EXPECT_TRUE(contents.knows(0, flat, false));
-  EXPECT_FALSE(contents.knows(0, flat, true)) << "it is of a part";
+  EXPECT_TRUE(contents.knows(0, flat, false, Look::sampled));
+  EXPECT_FALSE(contents.knows(0, flat, true, Look::sampled)) << "it is of a part";
   const Geometry rows = shown({256, 1024}, 4096);
-  EXPECT_FALSE(contents.knows(0, rows, false));
+  EXPECT_FALSE(contents.knows(0, rows, false, Look::sampled));
   contents.print_shown(0, storage, {rows, false, false}, Look::sampled);
-  EXPECT_TRUE(contents.knows(0, rows, false));
-  EXPECT_FALSE(contents.knows(0, rows, true)) << "it is of a part";
+  EXPECT_TRUE(contents.knows(0, rows, false, Look::sampled));
+  EXPECT_FALSE(contents.knows(0, rows, false, Look::whole)) << "it is of samples";
+  EXPECT_FALSE(contents.knows(0, rows, true, Look::sampled)) << "it is of a part";
   EXPECT_FALSE(contents.knows_whole(0));
   // One that is shown in ever other ways is known to the bit after a few.
   for (std::int64_t width = 2000; width < 2010; ++width) {
     const Geometry other = shown({200, width}, 0);
-    if (!contents.knows(0, other, false))
+    if (!contents.knows(0, other, false, Look::sampled))
       contents.print_shown(0, storage, {other, false, false}, Look::sampled);
-    EXPECT_TRUE(contents.knows(0, other, false));
+    EXPECT_TRUE(contents.knows(0, other, false, Look::sampled));
   }
   EXPECT_TRUE(contents.knows_whole(0));
 }
