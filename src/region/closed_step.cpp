@@ -39,7 +39,12 @@ class ClosedStep::PassEnd {
   PassEnd(std::shared_ptr<ClosedStep> step, std::shared_ptr<tape::Tape> tape, int pass)
       : step_(std::move(step)), tape_(std::move(tape)), pass_(pass) {}
   ~PassEnd() {
-    if (tape_) step_->backward_failed(*tape_, pass_);
+    if (!tape_) return;
+    try {
+      step_->backward_failed(*tape_, pass_);
+    } catch (const std::exception&) {
+      return;  // what replays have made stays until the tape goes
+    }
   }
   PassEnd(const PassEnd&) = delete;
   PassEnd& operator=(const PassEnd&) = delete;

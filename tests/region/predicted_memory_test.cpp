@@ -56,6 +56,17 @@ TEST_F(PredictedMemory, M3AndM9PredictedPeakAndReplaysOfABertAreExact) {
   expect_predicted_peaks(models::BertModel(options), torch::randint(0, 50, {2, 24}), true);
 }
 
+/// Of a step that keeps all.
+void expect_no_more_than_plain(const std::function<at::Tensor()>& forward) {
+  const auto plain = peak_of(forward);
+  Region region({.policy = "keep_all", .unrecorded_bytes = 0});
+  const auto step = [&] { return peak_of([&] { return region.run(forward); }); };
+  step();
+  const auto measured = step();
+  EXPECT_EQ(measured, region.plan().predicted_peak_bytes);
+  EXPECT_LE(measured, plain);
+}
+
 // What autograd has saved of it no backward pass asks for.
 TEST_F(PredictedMemory, M3BranchThatTheProgramThrowsAwayIsNotKept) {
   auto weight = torch::randn({32, 256}).requires_grad_();
@@ -71,13 +82,7 @@ TEST_F(PredictedMemory, M3BranchThatTheProgramThrowsAwayIsNotKept) {
     }
     return loss;
   };
-  const auto plain = peak_of(forward);
-  Region region({.policy = "keep_all", .unrecorded_bytes = 0});
-  const auto step = [&] { return peak_of([&] { return region.run(forward); }); };
-  step();
-  const auto measured = step();
-  EXPECT_EQ(measured, region.plan().predicted_peak_bytes);
-  EXPECT_LE(measured, plain);
+  expect_no_more_than_plain(forward);
 }
 
 // In inference mode contiguous() is not taken apart, so what it copies shows in no other operator.
@@ -94,13 +99,7 @@ TEST_F(PredictedMemory, M3CopiesMadeInInferenceModeAreNotKept) {
     }
     return (x.mm(weight) + shift).sin().sum();
   };
-  const auto plain = peak_of(forward);
-  Region region({.policy = "keep_all", .unrecorded_bytes = 0});
-  const auto step = [&] { return peak_of([&] { return region.run(forward); }); };
-  step();
-  const auto measured = step();
-  EXPECT_EQ(measured, region.plan().predicted_peak_bytes);
-  EXPECT_LE(measured, plain);
+  expect_no_more_than_plain(forward);
 }
 
 using Losses = std::vector<at::Tensor>;
