@@ -1,5 +1,6 @@
 #include "gradrecomp/checkpoint.h"
 
+#include <ATen/record_function.h>
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 #include <torch/torch.h>
@@ -50,6 +51,47 @@ TEST(Checkpoint, RetainsNothingOfTheInside) {
   const MemoryMeter meter(c10::kCPU);
   const auto y = checkpoint([](at::Tensor z) { return z.exp().sin().cos().sum(); }, x);
   EXPECT_EQ(meter.growth_bytes(), 4) << "the scalar output";
+}
+
+/// Counts the calls of LibTorch's operators on this thread.
+class CallCounter {
+ public:
+  CallCounter() {
+    handle_ = at::addThreadLocalCallback(at::RecordFunctionCallback(
+        [](const at::RecordFunction&) -> std::unique_ptr<at::ObserverContext> {
+          ++num_calls;
+          return nullptr;
+        }));
+    num_calls = 0;
+  }
+  ~CallCounter() { at::removeCallback(handle_); }
+  CallCounter(const CallCounter&) = delete;
+  CallCounter& operator=(const CallCounter&) = delete;
+
+  static inline thread_local int num_calls = 0;
+
+ private:
+  at::CallbackHandle handle_;
+};
+
+// Autograd saves what is read from each state, but no state.
+TEST(Checkpoint, GoesThroughAChainOfStatesOnce) {
+  constexpr int kNumStates = 200;
+  const auto input = torch::randn({kNumStates, 4}).requires_grad_();
+  const auto y = checkpoint(
+      [](const at::Tensor& x) {
+        at::Tensor state = torch::zeros({4});
+        std::vector<at::Tensor> read;
+        for (int i = 0; i < kNumStates; ++i) {
+          state = state * 0.9 + x[i];
+          read.push_back(state.sigmoid());
+        }
+        return torch::stack(read).mean();
+      },
+      input);
+  const CallCounter counter;
+  y.backward();
+  EXPECT_LT(CallCounter::num_calls, 40 * kNumStates);
 }
 
 TEST(CheckpointSequential, EqualsThePlainModelForEveryNumberOfSegments) {

@@ -13,6 +13,7 @@ constexpr std::uint64_t kPart = 3;
 constexpr std::uint64_t kLent = 4;
 constexpr std::uint64_t kUndefined = 5;
 constexpr std::uint64_t kNone = 6;
+constexpr std::uint64_t kExternal = 7;
 
 }  // namespace
 
@@ -89,7 +90,9 @@ void SequenceHash::add_read(const Read& read, const Tape& tape) {
   if (read.element > 0) add(read.element);
   for (const auto size : read.geometry->sizes()) add(size);
   for (const auto stride : read.geometry->strides()) add(stride);
-  if (tape.values()[read.value].lent) add(kLent);  // nothing is made again from it
+  const Value& value = tape.values()[read.value];
+  if (value.lent) add(kLent);          // nothing is made again from it
+  if (value.external) add(kExternal);  // who follows a plan knows which of these it guards
 }
 
 }  // namespace gradrecomp::tape

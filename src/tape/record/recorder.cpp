@@ -379,9 +379,13 @@ void Recorder::finish(Op&& recorded) {
   if (is_open && methods != nullptr && position < methods->size()) {
     recorded.method = still_valid((*methods)[position], *tape_, recorded);
   }
+  // A plan drops nothing that is made of what it does not guard; but what an op makes, and whether
+  // what it reads comes from outside, may yet differ where the sequence does not.
+  const bool reads_blindly = std::ranges::any_of(recorded.reads, &Read::blind);
   const auto op = writer_.add_op(std::move(recorded));
   for (const Result& result : tape_->ops()[op].results) {
-    if (!replayable) tape_->make_source(result.value);
+    const bool is_dropped = plan_->retention_of(result.value) == Retention::drop;
+    if (!replayable || (reads_blindly && is_dropped)) tape_->make_source(result.value);
     judge(result.value);
     writer_.let_go_if_passing(result.value);
   }

@@ -256,8 +256,17 @@ void Sweep::keep_result(ValueId id, c10::Storage storage) {
   }
 }
 
+/// Whether an op that is not in this sweep will want `value`, too, and no plan has seen to that. A
+/// chain of which each value has such a reader, as the state of a recurrent network may have, would
+/// be gone through anew for each.
+bool Sweep::is_wanted_beside(const Value& value) const {
+  const bool follows_plan = tape_.plan_name() != nullptr || tape_.observer() != nullptr;
+  return !follows_plan && value.overwritten_by < 0 && value.num_wanted > value.num_uses;
+}
+
 Hold Sweep::hold_of(ValueId id) const {
   const Value& value = tape_.values()[id];
+  if (is_wanted_beside(value)) return Hold::listed;
   const bool is_listed = plan_ != nullptr && std::ranges::binary_search(plan_->cached, id);
   if (is_listed && value.num_wanted > 0 && value.overwritten_by < 0) return Hold::listed;
   const bool by_handles = plan_ == nullptr || id == target_;

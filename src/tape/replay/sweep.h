@@ -9,8 +9,9 @@ namespace gradrecomp::tape {
 
 /// One replay sweep: runs the fewest recorded ops that make a value again, in recorded order.
 ///
-/// It caches every value with handles, or what the plan lists for its target. The rules here are
-/// the ones plan/simulator/execution.cpp mimics; change both or neither.
+/// It caches every value with handles, or what the plan lists for its target; without a plan also
+/// what others want. The rules for steps under a plan are the ones plan/simulator/execution.cpp
+/// mimics; change both or neither.
 class Sweep {
  public:
   explicit Sweep(Tape& tape);
@@ -55,6 +56,7 @@ class Sweep {
   [[nodiscard]] bool joins_in(std::size_t position) const;
   static c10::Storage own_storage(const Op& op, const at::Tensor& tensor, const Stack& returned);
   static at::Tensor packed(const Op& op, const at::Tensor& output);
+  [[nodiscard]] bool is_wanted_beside(const Value& value) const;
   void settle_value(const Op& op, std::size_t position, c10::Storage storage);
   void keep_result(ValueId id, c10::Storage storage);
 

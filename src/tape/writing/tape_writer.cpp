@@ -6,6 +6,7 @@
 #include <algorithm>
 #include <cstdlib>
 #include <cstring>
+#include <limits>
 #include <utility>
 
 #include "tape/aten/bytes.h"
@@ -62,6 +63,15 @@ bool is_followed(Value& value, const at::Tensor& tensor) {
   if (alias == value.rare->aliases.end()) return false;
   widen(*alias, tensor);
   return true;
+}
+
+/// Whether a plan leaves `id` to be rounded.
+bool rounds(const AbsencePlan* absences, ValueId id) {
+  if (absences == nullptr) return false;
+  const auto all = absences->leaving(0, std::numeric_limits<OpId>::max());
+  return std::ranges::any_of(all, [&](const AbsencePlan::Leaving& leaving) {
+    return leaving.rounded && leaving.value == id;
+  });
 }
 
 }  // namespace
@@ -359,6 +369,8 @@ ValueId TapeWriter::add_handle(const at::Tensor& tensor) {
   const ValueId id = read(tensor);
   Value& value = values()[id];
   if (value.uninitialized) tape_.make_source(id);
+  // An operator may be told to return another type than in the step that was profiled.
+  if (tensor.scalar_type() != at::kFloat && rounds(tape_.absences(), id)) tape_.make_source(id);
   ++value.num_handles;
   if (value.lent) hold_while_shown(id, tensor);
   if (Observer* observer = tape_.observer()) observer->saved(tape_, id, tensor.scalar_type());

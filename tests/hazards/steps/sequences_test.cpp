@@ -45,6 +45,26 @@ TEST(Sequences, H9BlocksOfOneModelInOneRegionEachGetTheirPlan) {
   EXPECT_GE(count.followed, count.steps - 6);
 }
 
+// In how many pieces a tensor is cut is a number, which may change from step to step.
+TEST(Sequences, H9WithFewerResultsAndMoreInputsThanBefore) {
+  expect_same_in_every_mode([](const RunPart& run) {
+    const auto weight = torch::randn({2, 8}).requires_grad_();
+    const auto x = torch::randn({4, 8});
+    Tensors all;
+    for (int step = 0; step < 8; ++step) {
+      const auto given = torch::randn({2, 8});
+      const auto y = run([&] {
+        const auto pieces = at::split_copy(x, step < 4 ? 2 : 4);
+        const auto from = step < 4 ? pieces[1] : given;
+        return (from.mul(0.3).sin() * weight).tanh();
+      });
+      y.sum().backward();
+      all.push_back(gradient_of(weight));
+    }
+    return all;
+  });
+}
+
 /// Steps that give one tensor now as one argument of an operator, now as another.
 void expect_two_sequences(
     const std::function<at::Tensor(const at::Tensor& x, const at::Tensor& weight, bool is_other)>&

@@ -157,6 +157,40 @@ void expect_gradient_with_all_rounded(at::Tensor& x, const std::function<at::Ten
   }
 }
 
+/// Saves sums in a type that it is told, which no operator reads.
+struct SumsOfType : torch::autograd::Function<SumsOfType> {
+  static at::Tensor forward(torch::autograd::AutogradContext* context, const at::Tensor& x,
+                            at::ScalarType type) {
+    const at::AutoDispatchBelowADInplaceOrView below;
+    const auto sums = at::sum((x * 10).unsqueeze(1), {1}, false, type);
+    context->save_for_backward({sums});
+    return x.sum();
+  }
+  static Tensors backward(torch::autograd::AutogradContext* context, const Tensors& gradients) {
+    return {gradients[0] * context->get_saved_variables()[0].to(at::kFloat), at::Tensor()};
+  }
+};
+
+TEST_F(Rounding, LeavesAloneWhatHasAnotherTypeThanInTheProfiledStep) {
+  const auto x = torch::randn({256, 256}).requires_grad_();
+  at::ScalarType type = at::kFloat;
+  const auto body = [&] { return SumsOfType::apply(x, type) + SumsOfType::apply(x, type); };
+  const auto gradient = [&](Region& region) {
+    return torch::autograd::grad({region.run(body)}, {x}).front();
+  };
+  Region maker({.policy = "drop_all"});
+  gradient(maker);
+  const auto plan = shared(all_rounded(maker.graph()));
+  EXPECT_FALSE(plan->roundings.empty());
+  Region region({.plan = plan, .forms = Forms::lossy_bf16});
+  gradient(region);
+  gradient(region);
+  EXPECT_GT(region.last_step().rounded_bytes, 0);
+  type = at::kInt;
+  const auto expected = torch::autograd::grad({body()}, {x}).front();
+  expect_same_bits({expected}, {gradient(region)});
+}
+
 TEST_F(Rounding, GivesBackwardTheRoundedNumbers) {
   const auto input = torch::randn({64});
   auto x = torch::ones({64}).requires_grad_();
