@@ -256,12 +256,14 @@ void Sweep::keep_result(ValueId id, c10::Storage storage) {
   }
 }
 
-/// Whether an op that is not in this sweep will want `value`, too, and no plan has seen to that. A
-/// chain of which each value has such a reader, as the state of a recurrent network may have, would
-/// be gone through anew for each.
+/// Whether an op that is not in this sweep will want `value`, too, which has no handles, and no
+/// plan has seen to that. A chain of which each value has such a reader, as the state of a
+/// recurrent network may have, would be gone through anew for each.
 bool Sweep::is_wanted_beside(const Value& value) const {
-  const bool follows_plan = tape_.plan_name() != nullptr || tape_.observer() != nullptr;
-  return !follows_plan && value.overwritten_by < 0 && value.num_wanted > value.num_uses;
+  const bool follows_plan =
+      plan_ != nullptr || tape_.plan_name() != nullptr || tape_.observer() != nullptr;
+  if (follows_plan || value.num_handles > 0 || value.overwritten_by >= 0) return false;
+  return value.num_wanted > value.num_uses;
 }
 
 Hold Sweep::hold_of(ValueId id) const {

@@ -147,9 +147,15 @@ TEST(Sweep, HoldsAListedValueWithoutHandlesAsLongAsAReplayMayReadIt) {
     std::vector<plan::Sweep> plans;
     if (listed) plans.push_back({last_exp, {boundary}});
     const auto tape = record(plans, [&] { y = body(); });
+    tape->name_plan(std::make_shared<const std::string>("a plan"));
     EXPECT_TRUE(same_bits(plain, torch::autograd::grad({y.sum()}, {x})[0]));
     EXPECT_EQ(tape->counts().replayed_ops, listed ? 4 + 2 : 4 + 4);
     EXPECT_EQ(tape->values()[boundary].hold, Hold::none) << "its last reader is done";
+    if (listed) continue;
+    at::Tensor without_plan;
+    const auto other = record({}, [&] { without_plan = body(); });
+    EXPECT_TRUE(same_bits(plain, torch::autograd::grad({without_plan.sum()}, {x})[0]));
+    EXPECT_EQ(other->counts().replayed_ops, 4 + 2) << "nobody has planned otherwise";
   }
 }
 
