@@ -81,7 +81,8 @@ class GRADRECOMP_API Region {
   Region(Region&& other) noexcept;
   Region& operator=(Region&& other) noexcept;
 
-  /// Runs `body` as one step of the region and returns what it returns, of any type.
+  /// Runs `body` as one step of the region and returns what it returns, of any type that
+  /// can be moved; what it returns by reference is copied.
   ///
   /// Throws: what `body` throws; the thread's state is then as it was before.
   template <typename Body>
@@ -137,7 +138,7 @@ GRADRECOMP_API OpenStep open_dropped();
 
 template <typename Body>
 auto run_step(OpenStep step, Body&& body) {
-  if constexpr (std::is_void_v<std::invoke_result_t<Body>>) {
+  if constexpr (std::is_void_v<std::invoke_result_t<Body&>>) {
     body();
     close_returned(step);
   } else {

@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <utility>
 
+#include "plan/graph/wanted_values.h"
 #include "profile/device_log.h"
 #include "profile/flops.h"
 #include "profile/times/equal_ops.h"
@@ -319,13 +320,28 @@ void StepLog::stop() {
   device_log_.reset();
 }
 
-// A handle means the last content of its storage, and so do the events. What died is memory.
+// A handle means the last content of its storage, and so do the events. What died is memory, and
+// what is made in its storage after that has another.
 void StepLog::resolve_versions(const Tape& tape) {
+  plan::Index num_run = 0;
   for (plan::Event& event : graph_.events) {
-    if (event.kind == EventKind::run_op || event.id < 0) continue;
-    event.id = event.kind == EventKind::death ? tape::last_in_memory(tape, event.id)
-                                              : tape::last_version(tape, event.id);
+    if (event.kind == EventKind::run_op) {
+      ++num_run;
+    } else if (event.kind == EventKind::death) {
+      event.id = died(tape, event.id, num_run);
+    } else if (event.id >= 0) {
+      event.id = tape::last_version(tape, event.id);
+    }
   }
+}
+
+ValueId StepLog::died(const Tape& tape, ValueId value, plan::Index num_run) {
+  ValueId next = tape.values()[value].overwritten_by;
+  while (tape::takes_over(tape, next, value) && tape.values()[next].producer < num_run) {
+    value = std::exchange(next, tape.values()[next].overwritten_by);
+  }
+  if (tape::takes_over(tape, next, value)) in_new_memory_.insert(next);
+  return value;
 }
 
 void StepLog::add_ops(const Tape& tape) {
@@ -347,31 +363,18 @@ void StepLog::add_values(const Tape& tape) {
     const tape::Value& recorded = tape.values()[id];
     plan::Value& value = graph_.values.emplace_back();
     value.producer = recorded.producer;
-    value.overwrites = recorded.overwrites;
+    value.overwrites = in_new_memory_.count(id) > 0 ? -1 : recorded.overwrites;
     value.overwritten_by = recorded.overwritten_by;
     // External memory costs the step nothing, but a snapshot of it does.
-    const bool overwritten =
-        value.overwrites >= 0 || tape::takes_over(tape, recorded.overwritten_by, id);
+    const bool is_taken_over = tape::takes_over(tape, recorded.overwritten_by, id) &&
+                               in_new_memory_.count(recorded.overwritten_by) == 0;
+    const bool overwritten = value.overwrites >= 0 || is_taken_over;
     value.bytes = recorded.external && !overwritten ? 0 : recorded.bytes;
     value.must_keep = recorded.must_keep && !recorded.lost;
     value.snapshot = recorded.snapshot;
   }
-  mark_saved();
-}
-
-// What the program throws away within the region, such as the branch of an accuracy, no backward
-// pass asks for.
-void StepLog::mark_saved() {
-  std::vector<std::int64_t> num_handles(graph_.values.size(), 0);
-  for (const plan::Event& event : graph_.events) {
-    if (event.kind == EventKind::seal) break;
-    if (event.kind == EventKind::save) ++num_handles[event.id];
-    if (event.kind == EventKind::release) --num_handles[event.id];
-    if (event.kind == EventKind::demand) graph_.values[event.id].saved = true;
-  }
-  for (std::size_t v = 0; v < num_handles.size(); ++v) {
-    graph_.values[v].saved |= num_handles[v] > 0;
-  }
+  const std::vector<bool> saved = plan::saved_values(graph_);
+  for (std::size_t v = 0; v < saved.size(); ++v) graph_.values[v].saved = saved[v];
 }
 
 }  // namespace gradrecomp::profile

@@ -8,6 +8,7 @@
 #include <mutex>
 #include <string>
 #include <unordered_map>
+#include <unordered_set>
 #include <vector>
 
 #include "gradrecomp/plan/graph.h"
@@ -86,9 +87,12 @@ class StepLog final : public tape::Observer, public AllocationSink {
   void time_pass(const tape::Tape& tape);
   [[nodiscard]] bool has_stream_times() const;
   void resolve_versions(const tape::Tape& tape);
+  /// The content that was in memory when it was freed, in which `value` had been; `num_run` ops had
+  /// run.
+  [[nodiscard]] tape::ValueId died(const tape::Tape& tape, tape::ValueId value,
+                                   plan::Index num_run);
   void add_ops(const tape::Tape& tape);
   void add_values(const tape::Tape& tape);
-  void mark_saved();
 
   // Several threads may run backward while the one that recorded goes on; recursive because a
   // look at a storage may be its last owner and free it.
@@ -108,6 +112,7 @@ class StepLog final : public tape::Observer, public AllocationSink {
   std::vector<Watched> watched_;
   std::int64_t num_looks_ = 0;
   std::vector<std::uint8_t> dead_;
+  std::unordered_set<tape::ValueId> in_new_memory_;  // whose storage has lost what it overwrites
   std::vector<tape::ValueId> died_in_op_;
   std::shared_ptr<DeviceLog> device_log_;
   bool is_on_device_ = false;  ///< some op ran on a device other than the host

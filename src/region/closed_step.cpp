@@ -23,13 +23,6 @@ std::vector<tape::ReplayMethod> methods_of(const tape::Tape& tape) {
   return methods;
 }
 
-/// Whether all ops ran in one NumericMode.
-bool has_one_mode(const tape::Tape& tape) {
-  return std::ranges::all_of(tape.ops(), [&](const tape::Op& op) {
-    return op.dispatch_state->mode() == tape.ops().front().dispatch_state->mode();
-  });
-}
-
 }  // namespace
 
 /// Comes with a backward pass. The engine calls it at the end of one that succeeds, and of one that
@@ -138,7 +131,6 @@ void ClosedStep::plan(tape::Tape& tape, Lock lock, bool ends) {
                                    .methods = methods_of(tape),
                                    .kept = kept_,
                                    .device = tape::device_of(tape),
-                                   .has_one_mode = has_one_mode(tape),
                                    .was_short_of_memory = tape.findings().verification_was_short,
                                    .is_of_first_pass = num_passes_ == 1};
   if (ends) stop_logging(tape);

@@ -105,7 +105,7 @@ Session::StepStart Session::begin_step(bool may_profile) {
   StepStart start{.signature = active->signature(), .device = active->device};
   if (may_profile) start.turn = trials_.begin_step(*active);
   if (start.turn.is_recorded) {
-    start.plan = recording_plan_of(*active);
+    start.plan = active->recording_plan;
   } else {
     start.most_growth = kMostGrowth * active->plan->predicted_plain_peak_bytes;
   }
@@ -117,14 +117,18 @@ void Session::at_next_step(std::function<void()> then) {
   at_next_step_.push_back(std::move(then));
 }
 
-// They take the locks of tapes, under which backward passes tell us what they learn.
+// They take the locks of tapes, under which backward passes tell us what they learn. A handler of
+// warnings may wait for who waits for us, or throw: no step is under way yet.
 void Session::next_step_begins() {
   std::vector<std::function<void()>> due;
+  std::string warning;
   {
     const std::lock_guard lock(mutex_);
     due.swap(at_next_step_);
+    warning.swap(warning_at_next_step_);
   }
   for (const auto& then : due) then();
+  if (!warning.empty()) TORCH_WARN(warning);
 }
 
 tape::RecordingPlan Session::leave_plan(std::size_t call, std::uint64_t hash) {
@@ -132,7 +136,7 @@ tape::RecordingPlan Session::leave_plan(std::size_t call, std::uint64_t hash) {
   const Known known = sequences_.going_on_so(call, hash);
   if (!known) return {};
   activate(known);
-  return recording_plan_of(*sequences_.active());
+  return sequences_.active()->recording_plan;
 }
 
 void Session::passed_over(const char* reason) {
@@ -182,7 +186,8 @@ void Session::closed(std::int64_t number, StepReport step, const Sequence& seque
     step.reason = "its op sequence is new; it is profiled if it comes again";
   }
   const bool goes_on_by_another = !step.followed_plan && !step.profiled && known;
-  reports_.closed(number, std::move(step));
+  std::string warning = reports_.closed(number, std::move(step));
+  if (!warning.empty()) warning_at_next_step_ = std::move(warning);
   if (goes_on_by_another) activate(known);
 }
 
@@ -239,17 +244,6 @@ void Session::note_guarded(const Sequence& sequence, const tape::RecordingPlan& 
   sequences_.replace(known, std::move(changed));
 }
 
-void Session::look_at_modes() {
-  const std::lock_guard lock(mutex_);
-  looks_at_modes_ = true;
-}
-
-tape::RecordingPlan Session::recording_plan_of(const KnownSequence& known) const {
-  tape::RecordingPlan recording_plan = known.recording_plan;
-  recording_plan.has_one_mode = recording_plan.has_one_mode && !looks_at_modes_;
-  return recording_plan;
-}
-
 void Session::replayed(std::int64_t number, const tape::Tape& tape) {
   const std::lock_guard lock(mutex_);
   reports_.replayed(number, tape.counts());
@@ -262,8 +256,7 @@ bool Session::adds_nothing(const Known& before, const Profiled& profiled,
   const auto is_same = [](const tape::ReplayMethod& a, const tape::ReplayMethod& b) {
     return a.formula == b.formula && a.joins == b.joins;
   };
-  return (profiled.has_one_mode || !before->recording_plan.has_one_mode) &&
-         num_passes(*before->graph) >= num_passes(graph) &&
+  return num_passes(*before->graph) >= num_passes(graph) &&
          std::ranges::equal(*before->recording_plan.methods, profiled.methods, is_same) &&
          std::ranges::equal(before->graph->values, graph.values, {}, &plan::Value::must_keep,
                             &plan::Value::must_keep);
@@ -293,7 +286,6 @@ void Session::learn(const Profiled& profiled, plan::Graph graph) {
   known->recording_plan.sequence = std::make_shared<const Sequence>(profiled.sequence);
   known->recording_plan.methods =
       std::make_shared<const std::vector<tape::ReplayMethod>>(profiled.methods);
-  known->recording_plan.has_one_mode = profiled.has_one_mode;
   if (before) {
     known->recording_overhead = before->recording_overhead;
     known->records_nothing = before->records_nothing;

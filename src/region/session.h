@@ -33,7 +33,6 @@ class Session {
     std::vector<tape::ReplayMethod> methods;
     tape::Retentions kept;     ///< what the step itself kept, as a recording plan does
     c10::Device device;        ///< that its ops ran on
-    bool has_one_mode;         ///< all its ops ran in one NumericMode
     bool was_short_of_memory;  ///< so that not all it made was verified
     bool is_of_first_pass;     ///< false: a later pass of a step already reported
   };
@@ -90,9 +89,6 @@ class Session {
   /// Notes them, unless the sequence has been given another plan since.
   void note_guarded(const Sequence& sequence, const tape::RecordingPlan& followed,
                     std::vector<tape::ValueId> values);
-  /// Notes that a step changed its NumericMode where it was not expected to. Later steps look at
-  /// each op.
-  void look_at_modes();
   /// Notes what a backward pass replayed for the step of that number.
   void replayed(std::int64_t number, const tape::Tape& tape);
   /// Plans for a profiled sequence.
@@ -117,7 +113,6 @@ class Session {
 
   [[nodiscard]] bool due_for_verification() const;
   [[nodiscard]] Known expected() const;
-  [[nodiscard]] tape::RecordingPlan recording_plan_of(const KnownSequence& known) const;
   void activate(const Known& known);
   void remember(Known known);
   [[nodiscard]] std::string why_unrecorded(const StepStart& start) const;
@@ -132,9 +127,9 @@ class Session {
   KnownSequences sequences_;
   ProfileSchedule schedule_;
   std::vector<std::function<void()>> at_next_step_;
+  std::string warning_at_next_step_;
   SequenceOrder order_;
   AskedSequences asked_;
-  bool looks_at_modes_ = false;
   std::int64_t num_steps_ = 0;
   int num_short_profiles_ = 0;
   std::atomic<bool> warned_of_unplannable_ = false;

@@ -95,7 +95,6 @@ Step::~Step() {
 void Step::give_up() {
   current_step = nullptr;
   stage_range_.reset();
-  note_modes();
   // The region has failed. What graph there is may yet go backward, in memory written since.
   recorder_.reset();
   placed_ = nullptr;
@@ -221,7 +220,6 @@ void Step::close(bool has_returned) {
     tape_->backward().begins = [step](tape::Tape& tape) { step->backward_begins(tape); };
   }
   if (session_) tell_session(sequence, planned);
-  note_modes();
   if (is_done && tape_->backward().went_early) {
     session_->settle_unplannable(sequence, std::move(kept), Session::kBackwardInside);
   } else if (is_done) {
@@ -244,10 +242,6 @@ void Step::close_unrecorded() {
 void Step::note_tape_bytes() {
   const auto lock = tape_->lock();
   tape_->counts().tape_bytes = tape::bytes_of(*tape_);
-}
-
-void Step::note_modes() {
-  if (session_ && tape_->findings().mode_is_lost) session_->look_at_modes();
 }
 
 void Step::tell_session(const Sequence& sequence, bool planned) {

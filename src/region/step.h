@@ -50,7 +50,6 @@ class Step {
   void place_blocks();
   void close_window(bool is_last = false);
   void note_tape_bytes();
-  void note_modes();
   void tell_session(const Sequence& sequence, bool planned);
   void time(ClosedStep& step);
   void close_unrecorded();

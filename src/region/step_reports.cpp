@@ -27,18 +27,19 @@ void StepReports::note(std::int64_t number, StepReport report) {
   last_ = std::move(report);
 }
 
-void StepReports::closed(std::int64_t number, StepReport report) {
-  warn_if_never_planned(report);
+std::string StepReports::closed(std::int64_t number, StepReport report) {
+  std::string warning = warning_if_never_planned(report);
   note(number, std::move(report));
+  return warning;
 }
 
-void StepReports::warn_if_never_planned(const StepReport& report) {
+std::string StepReports::warning_if_never_planned(const StepReport& report) {
   num_unplanned_in_row_ = report.followed_plan ? 0 : num_unplanned_in_row_ + 1;
-  if (num_unplanned_in_row_ != kManyUnplanned) return;
-  TORCH_WARN("GradRecomp: a region has followed no plan for ", kManyUnplanned,
-             " steps. Gradients are right, and some memory is saved, but the budget is not "
-             "kept. Reason for the last step: ",
-             report.reason, report.reason.ends_with('.') ? "" : ".");
+  if (num_unplanned_in_row_ != kManyUnplanned) return {};
+  return c10::str("GradRecomp: a region has followed no plan for ", kManyUnplanned,
+                  " steps. Gradients are right, and some memory is saved, but the budget is not "
+                  "kept. Reason for the last step: ",
+                  report.reason, report.reason.ends_with('.') ? "" : ".");
 }
 
 void StepReports::replayed(std::int64_t number, const tape::Counts& counts) {

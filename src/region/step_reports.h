@@ -1,6 +1,7 @@
 #pragma once
 
 #include <cstdint>
+#include <string>
 
 #include "gradrecomp/report.h"
 #include "tape/tape.h"
@@ -20,8 +21,9 @@ class StepReports {
   void passed_over(const char* reason);
   /// Leaves the report of a step that began later.
   void note(std::int64_t number, StepReport report);
-  /// The same of a step whose region has closed; warns if many in a row followed no plan.
-  void closed(std::int64_t number, StepReport report);
+  /// The same of a step whose region has closed. Returns what to warn of, if anything: that many in
+  /// a row followed no plan.
+  [[nodiscard]] std::string closed(std::int64_t number, StepReport report);
   /// Notes what a backward pass of that step has replayed.
   void replayed(std::int64_t number, const tape::Counts& counts);
   /// Notes whether the step's plan is still on trial.
@@ -29,7 +31,7 @@ class StepReports {
 
  private:
   void begin(StepReport report);
-  void warn_if_never_planned(const StepReport& report);
+  [[nodiscard]] std::string warning_if_never_planned(const StepReport& report);
 
   StepReport last_;
   std::int64_t number_ = 0;

@@ -44,6 +44,19 @@ void Contents::print(ValueId value, const c10::Storage& storage, const Geometry&
   known_[value] = {Known{Print(storage, whole(storage), geometry, look)}};
 }
 
+void Contents::print_after_write(ValueId value, ValueId before, const c10::Storage& storage,
+                                 const Geometry& written) {
+  const auto old = known_.find(before);
+  std::vector<Known> known = std::move(old->second);
+  known_.erase(old);
+  const auto whole = std::ranges::find_if(known, is_of_every_bit);
+  if (whole == known.end() || !whole->print.is_of_size(storage)) {
+    return print(value, storage, written, Look::whole);
+  }
+  whole->print.follow_write(storage, written);
+  known_[value] = {Known{std::move(whole->print)}};
+}
+
 void Contents::print_shown(ValueId value, const c10::Storage& storage, const Reading& reading,
                            Look look) {
   constexpr std::ptrdiff_t kMostSampled = 3;
@@ -81,7 +94,9 @@ Extent Contents::extent_to_print(const std::vector<Known>& known, const c10::Sto
 }
 
 bool Contents::knows(ValueId value, const Geometry& shown, bool reads_beyond, Look look) const {
+  const Extent extent = shown.extent();
   return std::ranges::any_of(known_.at(value), [&](const Known& known) {
+    if (!known.print.covers(extent)) return false;
     const bool is_thorough = look == Look::sampled || known.print.is_whole();
     return is_thorough && known.print.is_laid_out_for(shown) &&
            (!reads_beyond || known.print.is_of_all());
@@ -89,9 +104,11 @@ bool Contents::knows(ValueId value, const Geometry& shown, bool reads_beyond, Lo
 }
 
 bool Contents::knows_whole(ValueId value) const {
-  return std::ranges::any_of(known_.at(value), [](const Known& known) {
-    return known.print.is_whole() && known.print.is_of_all();
-  });
+  return std::ranges::any_of(known_.at(value), is_of_every_bit);
+}
+
+bool Contents::is_of_every_bit(const Known& known) {
+  return known.print.is_whole() && known.print.is_of_all();
 }
 
 bool Contents::fits(ValueId value, const c10::Storage& storage) const {
@@ -100,7 +117,9 @@ bool Contents::fits(ValueId value, const c10::Storage& storage) const {
 }
 
 bool Contents::fits(ValueId value, const c10::Storage& storage, const Geometry& shown) {
+  const Extent extent = shown.extent();
   return std::ranges::all_of(known_.at(value), [&](Known& known) {
+    if (!known.print.overlaps(extent)) return known.print.is_of_size(storage);
     refine_for(known, storage, shown);
     return known.print.fits(storage, shown);
   });
@@ -108,7 +127,9 @@ bool Contents::fits(ValueId value, const c10::Storage& storage, const Geometry& 
 
 bool Contents::fits_in_sweep(ValueId value, const c10::Storage& storage, const Geometry& shown,
                              std::int32_t sweep) {
+  const Extent extent = shown.extent();
   return std::ranges::all_of(known_.at(value), [&](Known& known) {
+    if (!known.print.overlaps(extent)) return known.print.is_of_size(storage);
     refine_for(known, storage, shown);
     return known.print.all_blocks_of(
         shown, [&](Print::Blocks blocks) { return fits_in_sweep(known, blocks, storage, sweep); });

@@ -43,6 +43,11 @@ class Contents {
  public:
   /// Notes what `value` contains, and forgets what it contained before.
   void print(ValueId value, const c10::Storage& storage, const Geometry& geometry, Look look);
+  /// Notes what `value` contains where a write, of which `written` shows all, made it of `before`,
+  /// whose content is forgotten. If that was known whole, all other bytes are still to be as they
+  /// were then; else they are taken as they are.
+  void print_after_write(ValueId value, ValueId before, const c10::Storage& storage,
+                         const Geometry& written);
   /// How a value is read.
   struct Reading {
     const Geometry& shown;
@@ -76,6 +81,7 @@ class Contents {
     Print print;
     std::vector<std::int32_t> last_sweeps = {};  ///< in which each block fitted; 0: in none
   };
+  [[nodiscard]] static bool is_of_every_bit(const Known& known);
   static bool fits_in_sweep(Known& known, Print::Blocks blocks, const c10::Storage& storage,
                             std::int32_t sweep);
   [[nodiscard]] static Extent extent_to_print(const std::vector<Known>& known,

@@ -120,6 +120,14 @@ void Tape::print(ValueId id, const Geometry& geometry, Guard guard) {
   values_[id].has_print = true;
 }
 
+void Tape::print_after_write(ValueId id, ValueId before, const Geometry& written) {
+  const auto storage = live_storage(id);
+  if (!storage || !Print::can_look_at(storage)) return;
+  contents_->print_after_write(id, before, storage, written);
+  values_[before].has_print = false;
+  values_[id].has_print = true;
+}
+
 void Tape::print_shown(ValueId id, const Geometry& shown, bool reads_beyond) {
   const bool has_one = values_[id].has_print;
   if (guard_ == Guard::off) return;

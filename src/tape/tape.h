@@ -51,8 +51,6 @@ struct Counts {
 
 /// What turned out while a step ran.
 struct Findings {
-  /// It is not known in which NumericMode which op ran: none can be made again.
-  bool mode_is_lost = false;
   bool verification_was_short = false;  ///< it kept what it had no memory to look at
   bool draws = false;                   ///< some op drew random numbers
 };
@@ -140,6 +138,8 @@ class Tape : public std::enable_shared_from_this<Tape> {
   void guard(Guard guard) { guard_ = guard; }
   /// Notes what `value` contains now.
   void print(ValueId value, const Geometry& geometry, Guard guard);
+  /// The same where a write, of which `written` shows all, made it of `before`.
+  void print_after_write(ValueId value, ValueId before, const Geometry& written);
   /// The same of what a tensor shows of it, or of all of it where that `reads_beyond` what it
   /// shows, unless it is known. guard() says how.
   void print_shown(ValueId value, const Geometry& shown, bool reads_beyond);

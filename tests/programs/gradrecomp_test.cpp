@@ -47,6 +47,8 @@ TEST(Program, RefusesBadInputWithStatus2) {
                  "--device is cpu, but must be one with memory of its own for --memory-cap");
   expect_refused("train --steps 1", "--steps is 1");
   expect_refused("bench --brief --full", "--brief excludes --full");
+  expect_refused("bench --cost 1", "--cost is 1, but must be one of seconds, flops");
+  expect_refused("bench --forms 0", "--forms is 0, but must be one of exact, lossy_bf16");
   expect_refused("bench --cost watts", "--cost is watts, but must be one of seconds, flops");
   for (const std::string rate : {"nan", "-1", "inf", "x"}) {
     expect_refused("train --learning-rate " + rate,

@@ -28,7 +28,7 @@ TEST(Validators, RefuseWhatIsNoNumberOfBytes) {
   for (const std::string text : {"0", "-1", "-1KiB", "5XB", "nan", "1e9", "99999999TiB"}) {
     EXPECT_EQ(refusal(byte_size(), text),
               "is " + text +
-                  ", but must be a positive number of bytes, with a unit or none, "
+                  ", but must be a positive number of bytes up to 8PiB, with a unit or none, "
                   "such as 512MiB or 1.5GiB.");
   }
 }

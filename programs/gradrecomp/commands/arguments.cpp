@@ -4,7 +4,9 @@
 #include <fmt/format.h>
 #include <fmt/ranges.h>
 
+#include <algorithm>
 #include <memory>
+#include <string>
 #include <utility>
 #include <vector>
 
@@ -33,9 +35,17 @@ void add_choice(CLI::App& command, const std::string& name, Choice& choice,
                 const Choices<Choice>& choices, const std::string& help) {
   std::vector<std::string> names;
   for (const auto& [spelling, value] : choices) names.push_back(spelling);
+  // CheckedTransformer takes the numbers that stand for choices as well.
+  const auto to_number = [choices](std::string& text) -> std::string {
+    const auto of_name = [&](const auto& known) { return known.first == text; };
+    const auto found = std::ranges::find_if(choices, of_name);
+    if (found == choices.end()) return "unknown";
+    text = std::to_string(static_cast<int>(found->second));
+    return {};
+  };
   command.add_option(name, choice, help)
-      ->transform(must_be(fmt::format("one of {}", fmt::join(names, ", ")),
-                          CLI::CheckedTransformer(choices)))
+      ->transform(
+          must_be(fmt::format("one of {}", fmt::join(names, ", ")), CLI::Validator(to_number, "")))
       ->type_name(fmt::format("{}", fmt::join(names, "|")))
       ->default_str(names.front());
 }

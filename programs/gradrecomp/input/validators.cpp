@@ -88,7 +88,7 @@ CLI::Validator positive() {
 }
 
 CLI::Validator byte_size() {
-  constexpr double kMostBytes = 0x1p62;
+  constexpr double kMostBytes = 0x1p53;  // up to here doubles count them
   // AsSizeValue knows the units, but no fractions of them.
   const auto to_bytes = [](std::string& text) -> std::string {
     double number = 0;
@@ -102,8 +102,9 @@ CLI::Validator byte_size() {
     text = std::to_string(static_cast<std::int64_t>(bytes));
     return {};
   };
-  return must_be("a positive number of bytes, with a unit or none, such as 512MiB or 1.5GiB",
-                 CLI::Validator(to_bytes, ""));
+  return must_be(
+      "a positive number of bytes up to 8PiB, with a unit or none, such as 512MiB or 1.5GiB",
+      CLI::Validator(to_bytes, ""));
 }
 
 CLI::Validator one_of(const std::vector<std::string>& names) {

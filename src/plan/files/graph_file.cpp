@@ -2,6 +2,8 @@
 
 #include <algorithm>
 #include <cstddef>
+#include <cstdint>
+#include <cstdlib>
 #include <stdexcept>
 #include <utility>
 #include <vector>
@@ -12,6 +14,7 @@
 #include "json_text.h"
 #include "origin_json.h"
 #include "plan/error.h"
+#include "plan/graph/wanted_values.h"
 #include "text_file.h"
 
 namespace gradrecomp::plan {
@@ -241,33 +244,41 @@ std::vector<Stage> stages_of(const Field& names) {
   return stages;
 }
 
-/// Whether each value has a handle when the forward pass ends. `graph` must be valid.
-std::vector<bool> saved_by_events(const Graph& graph) {
-  std::vector<Index> handles(graph.values.size(), 0);
-  for (const Event& event : graph.events) {
-    if (event.kind == EventKind::seal) break;
-    if (event.kind == EventKind::save) ++handles[event.id];
-    if (event.kind == EventKind::release) --handles[event.id];
-  }
-  return {handles.begin(), handles.end()};
-}
-
 /// validate() sees no more than what planning must not stumble over.
 void check_saved(const Graph& graph) {
-  const std::vector<bool> saved = saved_by_events(graph);
+  const std::vector<bool> saved = saved_values(graph);
   for (std::size_t v = 0; v < saved.size(); ++v) {
     if (graph.values[v].saved == saved[v]) continue;
     raise({"Graph", "saved of value " + std::to_string(v), saved[v] ? "false" : "true",
-           std::string(saved[v] ? "true" : "false") + " as save and release events say",
+           std::string(saved[v] ? "true" : "false") + " as its events say",
            "Profile the step anew"});
   }
 }
 
-/// Both for a graph from a file, whose faults are not bugs to report.
+/// Planners make further graphs of it, in which some bytes count more than once. `graph` must be
+/// valid.
+void check_total_bytes(const Graph& graph) {
+  constexpr std::int64_t kMost = std::int64_t{1} << 50;
+  std::int64_t total = 0;
+  for (const Value& value : graph.values) total += value.bytes;
+  for (const Op& op : graph.ops) {
+    total += op.transient_bytes;
+    for (const std::int64_t bytes : op.further_transient_bytes) total += bytes;
+  }
+  for (const Event& event : graph.events) {
+    total += std::abs(event.net_bytes) + std::abs(event.peak_bytes);
+  }
+  if (total <= kMost) return;
+  raise({"Graph", "num bytes of the step", std::to_string(total), "at most 2^50",
+         "Profile the step anew"});
+}
+
+/// All for a graph from a file, whose faults are not bugs to report.
 void validate_content(const Source& source, const Graph& graph) {
   try {
     validate(graph);
     check_saved(graph);
+    check_total_bytes(graph);
   } catch (const std::invalid_argument& error) {
     const std::string_view what = error.what();
     raise({source.function, source.file,

@@ -238,7 +238,11 @@ class Validator {
   void check_value_event(std::size_t t) {
     const Event& event = graph_.events[t];
     if (!is_value(event.id)) fail(of_event("value", t), event.id, "an index of values");
-    if (event.kind == EventKind::death) return;
+    if (event.kind == EventKind::death) {
+      const bool is_made = value(event.id).producer < next_op_;
+      if (!is_made) fail(of_event("death", t), event.id, "after the op that makes it");
+      return;
+    }
     if (value(event.id).overwritten_by != -1) {
       fail(of_event("value", t), event.id, "the last version of its storage");
     }

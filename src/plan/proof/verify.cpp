@@ -34,8 +34,11 @@ Claim overhead(std::string name, double claimed, double found) {
   return {std::move(name), claimed, found, holds};
 }
 
-Claim proven(std::string name, double claimed, double found) {
-  return {std::move(name), claimed, found, claimed <= found};
+/// Bytes are compared as such, as doubles would not tell large ones apart.
+template <typename Number>
+Claim proven(std::string name, Number claimed, Number found) {
+  return {std::move(name), static_cast<double>(claimed), static_cast<double>(found),
+          claimed <= found};
 }
 
 void add_devices(const Plan& plan, const Plan& found, std::vector<Claim>& claims) {
@@ -75,9 +78,8 @@ void add_proofs(const Graph& graph, const Plan& plan, std::vector<Claim>& claims
   const ReplayCost replay_cost(main, plan.cost);
   const ProvenLine below(main, replay_cost, plan.peak_proof, "peak_proof");
   const ProvenLine before(main, replay_cost, plan.overhead_proof, "overhead_proof");
-  claims.push_back(
-      proven("proven_peak_bytes", static_cast<double>(plan.proven_peak_bytes),
-             static_cast<double>(below.peak_bytes(plan.predicted_overhead(plan.cost)))));
+  claims.push_back(proven("proven_peak_bytes", plan.proven_peak_bytes,
+                          below.peak_bytes(plan.predicted_overhead(plan.cost))));
   claims.push_back(
       proven("proven_overhead", plan.proven_overhead, before.overhead(plan.predicted_peak_bytes)));
 }

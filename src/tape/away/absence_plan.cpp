@@ -11,7 +11,11 @@ AbsencePlan::AbsencePlan(std::vector<Offload> offloads,
   for (const auto& [value, leaves_after, returns_at] : by_value_) {
     by_op_.push_back({value, leaves_after, /*rounded=*/false});
   }
-  for (const auto& [value, after] : roundings) by_op_.push_back({value, after, /*rounded=*/true});
+  for (const auto& [value, after] : roundings) {
+    by_op_.push_back({value, after, /*rounded=*/true});
+    rounded_.push_back(value);
+  }
+  std::ranges::sort(rounded_);
   std::ranges::sort(by_value_, {}, &Offload::value);
   std::ranges::sort(by_op_, {}, &Leaving::value);
   std::ranges::stable_sort(by_op_, {}, &Leaving::after);
@@ -20,6 +24,10 @@ AbsencePlan::AbsencePlan(std::vector<Offload> offloads,
 
 bool AbsencePlan::offloads(std::int32_t value) const {
   return std::ranges::binary_search(by_value_, value, {}, &Offload::value);
+}
+
+bool AbsencePlan::rounds(std::int32_t value) const {
+  return std::ranges::binary_search(rounded_, value);
 }
 
 std::span<const AbsencePlan::Leaving> AbsencePlan::leaving(std::int32_t first,

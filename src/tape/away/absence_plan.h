@@ -25,6 +25,8 @@ class AbsencePlan {
 
   /// Whether it goes to host memory.
   [[nodiscard]] bool offloads(std::int32_t value) const;
+  /// Whether it is left to be rounded.
+  [[nodiscard]] bool rounds(std::int32_t value) const;
   /// Those that leave after ops from `first` to `last`.
   [[nodiscard]] std::span<const Leaving> leaving(std::int32_t first, std::int32_t last) const;
   /// Those whose way back starts with the demand of `value`.
@@ -32,6 +34,7 @@ class AbsencePlan {
 
  private:
   std::vector<Offload> by_value_;
+  std::vector<std::int32_t> rounded_;  // sorted
   std::vector<Leaving> by_op_;
   std::vector<Offload> by_demand_;
 };

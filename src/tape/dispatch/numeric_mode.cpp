@@ -178,6 +178,8 @@ void set_num_threads_of_this_thread(int num_threads) {
   }
 }
 
+int num_threads_now() { return at::in_parallel_region() ? 1 : at::get_num_threads(); }
+
 void change(const NumericMode& from, const NumericMode& to) {
   auto& context = at::globalContext();
   if (from.cudnn != to.cudnn) context.setUserEnabledCuDNN(to.cudnn);
@@ -246,12 +248,21 @@ NumericMode NumericMode::current() {
       .bf16_reduction = static_cast<std::uint8_t>(context.allowBF16ReductionCuBLAS()),
       .default_dtype = c10::get_default_dtype_as_scalartype(),
       .cudnn_benchmark_limit = context.benchmarkLimitCuDNN(),
-      .num_threads = at::in_parallel_region() ? 1 : at::get_num_threads(),
+      .num_threads = num_threads_now(),
       .attention = AttentionMode::current(),
   };
   for (std::size_t i = 0; i < kKeys.size(); ++i) mode.precisions[i] = precision_of(i);
   mode.matmul_precision = tape::matmul_precision(mode.precisions);
   return mode;
+}
+
+bool NumericMode::lasts_for_one_kernel() const {
+  const auto& context = at::globalContext();
+  return float_control == tape::float_control() && num_threads == num_threads_now() &&
+         default_dtype == c10::get_default_dtype_as_scalartype() &&
+         deterministic == context.deterministicAlgorithms() &&
+         deterministic_warns_only == context.deterministicAlgorithmsWarnOnly() &&
+         fills_uninitialized == context.deterministicFillUninitializedMemory();
 }
 
 NumericScope::NumericScope(const NumericMode& mode, const NumericMode& current)

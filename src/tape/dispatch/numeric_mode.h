@@ -47,6 +47,10 @@ struct NumericMode {
   /// Whether the processor rounds to nearest and takes denormals as they are.
   [[nodiscard]] bool has_usual_floats() const { return float_control == 0; }
 
+  /// Whether what kernels follow where no library and no precision is chosen is still so: threads,
+  /// how the processor computes, deterministic algorithms, the default dtype. In the order of
+  /// 0.01 us.
+  [[nodiscard]] bool lasts_for_one_kernel() const;
   /// That of the process and this thread, in the order of 0.1 us.
   static NumericMode current();
 };

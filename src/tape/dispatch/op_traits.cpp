@@ -22,14 +22,17 @@ struct BatchNorm {
   Norm norm;
 };
 
-// These update running_mean and running_var, though the schemas of most deny it. Their outputs do
-// not depend on those buffers while training, so replay runs without them.
-constexpr std::array<BatchNorm, 11> kBatchNorms = {
+constexpr std::string_view kUpdatesNothing = "aten::_batch_norm_no_update";
+
+// These, but for that one, update running_mean and running_var, though the schemas of most deny it.
+// Their outputs do not depend on those buffers while training, so replay runs without them.
+constexpr std::array<BatchNorm, 12> kBatchNorms = {
     {{"aten::native_batch_norm", Norm::batch},
      {"aten::cudnn_batch_norm", Norm::batch},
      {"aten::miopen_batch_norm", Norm::no},
      {"aten::_native_batch_norm_legit", Norm::batch},
      {"aten::_batch_norm_with_update", Norm::batch},
+     {kUpdatesNothing, Norm::no},
      {"aten::batch_norm_update_stats", Norm::no},
      {"aten::batch_norm_gather_stats", Norm::no},
      {"aten::batch_norm_gather_stats_with_counts", Norm::no},
@@ -60,7 +63,28 @@ constexpr std::string_view kWorkspaceWriter = "aten::mkldnn_rnn_layer_backward";
 // These reach through a view to its whole storage. Scatters copy more than the view shows, though
 // only that counts.
 bool reads_beyond(std::string_view name) {
-  return name.starts_with("aten::as_strided") || name.ends_with("_scatter");
+  return name.starts_with("aten::as_strided") || name.ends_with("_scatter") ||
+         name == "aten::_lazy_clone";
+}
+
+// LibTorch computes these by kernels of its own alone, into memory of their own or in place.
+constexpr std::array<std::string_view, 45> kOneKernel = {
+    "abs",   "add",        "addcdiv", "addcmul",   "bernoulli",   "cat",        "clamp", "clone",
+    "copy_", "cos",        "div",     "eq",        "exp",         "fill_",      "ge",    "gt",
+    "le",    "leaky_relu", "log",     "lt",        "masked_fill", "maximum",    "mean",  "minimum",
+    "mul",   "ne",         "neg",     "ones_like", "pow",         "reciprocal", "relu",  "rsqrt",
+    "rsub",  "sigmoid",    "silu",    "sin",       "sqrt",        "stack",      "sub",   "sum",
+    "tanh",  "where",      "zero_",   "zeros",     "zeros_like",
+};
+static_assert(std::ranges::is_sorted(kOneKernel));
+
+bool has_one_kernel(std::string_view name) {
+  constexpr std::string_view kNamespace = "aten::";
+  if (!name.starts_with(kNamespace)) return false;
+  name.remove_prefix(kNamespace.size());
+  if (std::ranges::binary_search(kOneKernel, name)) return true;
+  if (!name.ends_with('_')) return false;
+  return std::ranges::binary_search(kOneKernel, name.substr(0, name.size() - 1));
 }
 
 template <std::size_t n>
@@ -146,6 +170,18 @@ bool is_overridden(const c10::OperatorHandle& op) {
   return op.dumpState().find("(inactive)") != std::string::npos;
 }
 
+/// For an operator whose other traits are known.
+bool writes_shown(const OpTraits& traits) {
+  const auto& arguments = traits.handle.schema().arguments();
+  const auto num_written = std::ranges::count_if(traits.writes, [](auto w) { return w != 0; });
+  if (num_written != 1 || !traits.running_statistics.empty()) return false;
+  const auto written = std::ranges::find_if(traits.writes, [](auto w) { return w != 0; });
+  const auto& target = arguments[static_cast<std::size_t>(written - traits.writes.begin())];
+  const bool is_tensor = target.type()->kind() == c10::TypeKind::TensorType;
+  return is_tensor && !target.is_out() && !traits.resizes && !traits.reads_beyond &&
+         !traits.has_other_kernel();
+}
+
 std::unique_ptr<const OpTraits> read_traits(const c10::OperatorHandle& op) {
   auto traits = std::make_unique<OpTraits>(op);
   const auto& schema = op.schema();
@@ -193,8 +229,11 @@ std::unique_ptr<const OpTraits> read_traits(const c10::OperatorHandle& op) {
       found != kBatchNorms.end()) {
     traits->norm = found->norm;
     find_running_statistics(schema, *traits);
+    traits->never_trains = name == kUpdatesNothing;
   }
   if (name == "aten::native_layer_norm") traits->norm = Norm::layer;
+  traits->one_kernel = has_one_kernel(name) && !traits->overridden;
+  traits->writes_shown = writes_shown(*traits);
   return traits;
 }
 

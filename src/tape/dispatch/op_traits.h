@@ -45,6 +45,7 @@ struct OpTraits {
   std::size_t num_returns = 0;
   std::uint64_t name_hash = 0;          ///< of name and overload; the same in every process
   bool writes_any = false;              ///< some argument
+  bool never_trains = false;            ///< it only reads those
   std::int16_t training_argument = -1;  ///< those are updated only where this argument is true
   Pointwise pointwise = Pointwise::no;
   Norm norm = Norm::no;
@@ -57,10 +58,12 @@ struct OpTraits {
   bool uninitialized = false;  ///< its output holds garbage until it is written
   bool fills = false;          ///< writes all of its targets without reading them
   bool resizes = false;        ///< may give what it writes another size
+  bool writes_shown = false;   ///< one tensor, and of its memory only what that shows
   bool bumps = false;          ///< autograd's part of it makes versions of its targets grow
   bool bumps_before = false;   ///< maybe before the call, as operators written in Python do
   bool foreign = false;        ///< not LibTorch's own, so that its tags may say too little
   bool overridden = false;     ///< another library's kernel has taken the place of LibTorch's
+  bool one_kernel = false;     ///< whatever libraries and precisions the program chooses
   bool reads_beyond = false;   ///< maybe more of a storage than its arguments show
   bool seeded = false;         ///< may draw from a random generator
   bool writes_unsaid = false;  ///< maybe, whatever its tensors are: it returns nothing else

@@ -23,6 +23,12 @@ bool can_have_like(const at::Tensor& tensor) {
   return takes_little && misalignment_of(tensor.const_data_ptr()) % tensor.itemsize() == 0;
 }
 
+/// Whether a clone lies in its memory as it does, from end to end.
+bool is_all_of_its_memory(const at::Tensor& tensor) {
+  return elements_beyond_alignment(tensor) == 0 && tensor.is_non_overlapping_and_dense() &&
+         tensor.nbytes() == tensor.storage().nbytes();
+}
+
 /// A view of the same bytes that takes them for conjugates and negatives where `shown` says so.
 at::Tensor flipped(const at::Tensor& tensor, const at::Tensor& shown) {
   if (!shown.is_conj() && !shown.is_neg()) return tensor;
@@ -48,7 +54,8 @@ void ArgumentCopies::add_statistics(Draft& draft, const torch::jit::Stack& stack
   if (traits.running_statistics.empty()) return;
   const std::size_t first = stack.size() - traits.num_arguments();
   draft.updates_statistics =
-      traits.training_argument < 0 || stack[first + traits.training_argument].toBool();
+      !traits.never_trains &&
+      (traits.training_argument < 0 || stack[first + traits.training_argument].toBool());
   if (draft.updates_statistics) return;
   for (const std::int16_t argument : traits.running_statistics) {
     const c10::IValue& statistics = stack[first + argument];
@@ -72,6 +79,10 @@ void ArgumentCopies::add_small(Draft& draft, const torch::jit::Stack& stack) {
     }
     for_each_tensor(argument, [&](const at::Tensor& tensor, std::int32_t element) {
       if (!needs_a_copy(draft.traits, tensor) || !can_have_like(tensor)) return;
+      if (draft.traits.reads_beyond && !is_all_of_its_memory(tensor)) {
+        draft.op.replayable = false;
+        return;
+      }
       draft.note_gradient_of(tensor);
       draft.copies.push_back({static_cast<std::int16_t>(i), element, of_current(tensor)});
     });

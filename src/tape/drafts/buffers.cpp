@@ -19,7 +19,7 @@ bool copies_buffer(const Op& copy, const Tape& tape) {
   });
 }
 
-bool makes_less_than_a_buffer(const Op& op, const Tape& tape) {
+bool makes_no_more_than_a_buffer(const Op& op, const Tape& tape) {
   std::int64_t bytes = 0;
   for (const Result& result : op.results) {
     if (result.read >= 0) return false;
@@ -29,7 +29,8 @@ bool makes_less_than_a_buffer(const Op& op, const Tape& tape) {
            const Value& value = tape.values()[read.value];
            const bool may_be_written = value.external && value.producer >= 0;
            const bool is_saved = value.num_handles > 0;  // so plain training does not write to it
-           return may_be_written && !is_saved && value.bytes > std::max(bytes, kMostCopiedBytes);
+           return may_be_written && !is_saved && value.bytes > kMostCopiedBytes &&
+                  bytes <= value.bytes;
          });
 }
 

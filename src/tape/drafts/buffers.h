@@ -9,8 +9,8 @@ namespace gradrecomp::tape {
 /// a replay, so that its result is to be kept.
 [[nodiscard]] bool copies_buffer(const Op& copy, const Tape& tape);
 
-/// Whether what `op` makes takes less memory than a buffer which it reads and the region has
+/// Whether what `op` makes takes no more memory than a buffer which it reads and the region has
 /// written to. Keeping that is cheaper than the copy of the buffer that a replay would need.
-[[nodiscard]] bool makes_less_than_a_buffer(const Op& op, const Tape& tape);
+[[nodiscard]] bool makes_no_more_than_a_buffer(const Op& op, const Tape& tape);
 
 }  // namespace gradrecomp::tape

@@ -122,19 +122,24 @@ void ResultFinder::find_version(Draft& draft, const Draft::Written& written, c10
   if (earlier.was_rubbish && !shown.fills(bytes_in(storage))) draft.op.replayable = false;
   const auto producer = static_cast<OpId>(tape_.ops().size());
   const ValueId id = writer_.add_version(read.value, std::move(storage), producer, bumps);
-  print_version(draft, id, shown, earlier);
+  print_version(draft, id, read.value, shown, earlier);
   draft.op.results.push_back({.value = id, .read = static_cast<std::int32_t>(written.read)});
 }
 
 /// Notes what memory contains now that the program may write to by hand as well.
-void ResultFinder::print_version(const Draft& draft, ValueId value, const Geometry& shown,
-                                 const Before& before) {
+void ResultFinder::print_version(const Draft& draft, ValueId value, ValueId old,
+                                 const Geometry& shown, const Before& before) {
   const bool is_filled = before.is_replaced && fills_alone(draft.op);
   const bool is_constant = draft.is_constant || is_never_differentiated(shown.scalar_type());
   if (draft.traits.resizes && before.was_rubbish) {
     writer_.set_uninitialized(value);
   } else if (before.was_printed && !draft.traits.resizes && is_constant) {
-    tape_.print(value, shown, Guard::whole);  // a constant goes on as one
+    // A constant goes on as one.
+    if (draft.traits.writes_shown) {
+      tape_.print_after_write(value, old, shown);
+    } else {
+      tape_.print(value, shown, Guard::whole);
+    }
   } else if (is_filled && (shown.is_on_cpu() || !draft.traits.seeded)) {
     print_result(draft, value, shown, true);
   } else if (before.was_rubbish && is_constant) {

@@ -40,7 +40,7 @@ class ResultFinder {
     bool was_rubbish = false;
     bool is_replaced = false;  ///< from end to end
   };
-  void print_version(const Draft& draft, ValueId value, const Geometry& shown,
+  void print_version(const Draft& draft, ValueId value, ValueId old, const Geometry& shown,
                      const Before& before);
   void print_result(const Draft& draft, ValueId value, const Geometry& geometry, bool by_factory);
 

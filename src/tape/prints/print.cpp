@@ -122,17 +122,17 @@ Print::Print(const c10::Storage& storage, Extent extent, const Geometry& geometr
     lay_out_samples(rows_of(geometry));
   }
   lay_out_blocks(kSmallBytes);
-  read_all(storage);
+  read_blocks(storage, all());
 }
 
 void Print::refine(const c10::Storage& storage) {
   is_fine_ = true;
   lay_out_blocks(kFineBytes);
-  read_all(storage);
+  read_blocks(storage, all());
 }
 
-void Print::read_all(const c10::Storage& storage) {
-  for (std::int64_t block = 0; block < all().end; ++block) {
+void Print::read_blocks(const c10::Storage& storage, Blocks blocks) {
+  for (std::int64_t block = blocks.begin; block < blocks.end; ++block) {
     hashes_[static_cast<std::size_t>(block)] = read(storage, block);
   }
 }
@@ -201,6 +201,13 @@ bool Print::fits(const c10::Storage& storage, Blocks blocks) const {
 bool Print::fits(const c10::Storage& storage, const Geometry& shown) const {
   if (!is_of_size(storage)) return false;
   return all_blocks_of(shown, [&](Blocks blocks) { return fits(storage, blocks); });
+}
+
+void Print::follow_write(const c10::Storage& storage, const Geometry& written) {
+  all_blocks_of(written, [&](Blocks blocks) {
+    read_blocks(storage, blocks);
+    return true;
+  });
 }
 
 bool Print::is_coarse_for(const Geometry& shown) const {

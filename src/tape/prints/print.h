@@ -42,6 +42,9 @@ class Print {
   [[nodiscard]] bool fits(const c10::Storage& storage, Blocks blocks) const;
   /// The same of the blocks that a tensor shows some of.
   [[nodiscard]] bool fits(const c10::Storage& storage, const Geometry& shown) const;
+  /// Looks again at those, which a write through a tensor of this geometry has changed. `storage`
+  /// must be as large as before.
+  void follow_write(const c10::Storage& storage, const Geometry& written);
   [[nodiscard]] Extent extent() const { return extent_; }
   [[nodiscard]] bool is_of_size(const c10::Storage& storage) const;
   /// How many hashes it consists of.
@@ -79,7 +82,7 @@ class Print {
   static Rows rows_of(const Geometry& geometry);
   void lay_out_samples(Rows rows);
   void lay_out_blocks(std::int64_t least_bytes);
-  void read_all(const c10::Storage& storage);
+  void read_blocks(const c10::Storage& storage, Blocks blocks);
   [[nodiscard]] std::int64_t block_at(std::int64_t position) const;
   [[nodiscard]] std::uint64_t read(const c10::Storage& storage, std::int64_t block) const;
   [[nodiscard]] std::uint64_t hash_of_samples(const char* bytes, Extent rows,

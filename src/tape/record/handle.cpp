@@ -85,8 +85,6 @@ at::Tensor Handle::call_unpack_hook() {
   check_gradient();
   if (!tape_) return held_;
   const HookTimer timer(*tape_);
-  Recorder* recorder = Recorder::installed();
-  if (recorder != nullptr && recorder->tape() == tape_) recorder->check_mode();
   Replayer replayer(*tape_);
   replayer.asked_by(torch::autograd::get_current_graph_task_id());
   at::Tensor unpacked = present_original();

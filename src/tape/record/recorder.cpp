@@ -59,10 +59,7 @@ Recorder::Recorder(std::shared_ptr<Tape> tape, RecordingPlan plan, FollowedPlan:
   current_recorder = this;
 }
 
-Recorder::~Recorder() {
-  check_mode();
-  current_recorder = outer_;
-}
+Recorder::~Recorder() { current_recorder = outer_; }
 
 Recorder* Recorder::installed() noexcept { return current_recorder; }
 
@@ -176,7 +173,7 @@ void Recorder::take_in_results(const OpTraits& traits, c10::DispatchKeySet keys,
   if (!makes_values) return;
   writer_.leave();
   Draft draft{.traits = traits, .op = Op(traits, keys)};
-  draft.op.dispatch_state = dispatch_state();
+  draft.op.dispatch_state = dispatch_state(traits);
   draft.op.replayable = false;
   draft.op.stage = stage_;
   foresee(draft);
@@ -195,7 +192,7 @@ void Recorder::record_unseen_write(const at::Tensor& tensor) {
 void Recorder::record_call(const OpTraits& traits, c10::DispatchKeySet keys,
                            torch::jit::Stack* stack) {
   Draft draft{.traits = traits, .op = Op(traits, keys)};
-  draft.op.dispatch_state = dispatch_state();
+  draft.op.dispatch_state = dispatch_state(traits);
   draft.op.replayable = traits.replayable;
   draft.op.stage = stage_;
   argument_copies_.add_to(draft, *stack);
@@ -224,7 +221,7 @@ void Recorder::record_call(const OpTraits& traits, c10::DispatchKeySet keys,
   finder_.find_returned(draft, *stack);
   finder_.find_written(draft);
   const bool may_read_buffers = draft.op.replayable && writer_.has_written_externals();
-  const bool makes_little = may_read_buffers && makes_less_than_a_buffer(draft.op, *tape_);
+  const bool makes_little = may_read_buffers && makes_no_more_than_a_buffer(draft.op, *tape_);
   if (!draft.op.results.empty() && (is_copy || makes_little)) keep_results(draft);
   end(draft, stack);
 }
@@ -289,10 +286,11 @@ void Recorder::guard_externals(Draft& draft) {
   }
 }
 
-// Modes are asked for at each op, which takes longer than all else here, only while it is not known
-// whether the region changes them.
-std::shared_ptr<const DispatchState> Recorder::dispatch_state() {
-  const bool is_known = plan_->has_one_mode && dispatch_state_ != nullptr;
+// The program may change its mode between any two ops, and take it back. To ask for all of it takes
+// longer than all else here.
+std::shared_ptr<const DispatchState> Recorder::dispatch_state(const OpTraits& traits) {
+  const bool is_known = dispatch_state_ != nullptr && traits.one_kernel &&
+                        dispatch_state_->mode().lasts_for_one_kernel();
   const DispatchState now(is_known ? dispatch_state_->mode() : NumericMode::current());
   if (dispatch_state_ == nullptr || *dispatch_state_ != now) {
     dispatch_state_ = std::make_shared<const DispatchState>(now);
@@ -300,19 +298,11 @@ std::shared_ptr<const DispatchState> Recorder::dispatch_state() {
   return dispatch_state_;
 }
 
-/// If one mode was taken for granted and the mode is another now, it is unknown which op ran in
-/// which.
-void Recorder::check_mode() {
-  if (!plan_->has_one_mode || dispatch_state_ == nullptr) return;
-  if (dispatch_state_->mode() != NumericMode::current()) tape_->findings().mode_is_lost = true;
-}
-
 // Runs before the op, so that a step that leaves its plan does so before it drops by it. Up to here
 // values were dropped, and contents passed over, as the plan that is left allowed. For what comes
 // now that may not do, so whatever the program still holds is kept.
 void Recorder::foresee(const Draft& draft) {
   if (plan_.foresees(draft)) return;
-  check_mode();
   const bool agrees = plan_.change();
   windows_.begin();
   if (!agrees) windows_.keep_all_so_far();

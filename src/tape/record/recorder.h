@@ -63,9 +63,6 @@ class Recorder {
   void record(const c10::OperatorHandle& op, c10::DispatchKeySet keys, torch::jit::Stack* stack);
   /// Called by autograd for every plain tensor it saves in the region.
   ValueId save(const at::Tensor& tensor);
-  /// Notes whether the NumericMode that was assumed has changed. Call it before a replay while the
-  /// region runs.
-  void check_mode();
   /// Notes that `tensor` is about to be written where the recorder does not see it.
   void note_write(const at::Tensor& tensor) {
     unseen_writes_.note(tensor, UnseenWrites::Content::unsure);
@@ -89,7 +86,7 @@ class Recorder {
   void record_unseen_write(const at::Tensor& tensor);
   void guard_externals(Draft& draft);
   void look_at_device(Draft& draft);
-  std::shared_ptr<const DispatchState> dispatch_state();
+  std::shared_ptr<const DispatchState> dispatch_state(const OpTraits& traits);
   void foresee(const Draft& draft);
   void mix_gradients(c10::ArrayRef<c10::IValue> arguments);
   void prepare_writes(Draft& draft);

@@ -43,8 +43,6 @@ struct RecordingPlan {
   std::shared_ptr<const std::vector<ReplayMethod>> methods = {};
   /// Values of that sequence whose contents replays depend on, ascending; null: not known yet.
   std::shared_ptr<const std::vector<ValueId>> guarded = {};
-  /// All ops of that sequence ran in one NumericMode when it was profiled.
-  bool has_one_mode = false;
 
   [[nodiscard]] Retention retention_of(ValueId value) const {
     const bool is_known =

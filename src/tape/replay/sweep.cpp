@@ -48,7 +48,6 @@ Sweep::~Sweep() {
 
 c10::Storage Sweep::run(ValueId target) {
   const OwnWork own_work;
-  check_mode();
   Stopwatch stopwatch;  // of the host: waiting for a device here would stall backward
   target_ = target;
   plan_ = tape_.sweep_plan(target);
@@ -117,16 +116,6 @@ void Sweep::forget_copy_if_written(ValueId id) {
   const Value& value = tape_.values()[id];
   if (!is_copy(value.hold) || !value.version_counter.enabled()) return;
   if (value.version() != value.copy_version) tape_.forget_copy(id);
-}
-
-void Sweep::check_mode() const {
-  TORCH_CHECK(
-      !tape_.findings().mode_is_lost,
-      "GradRecomp: a setting that changes kernels' results (float32 precision, deterministic "
-      "algorithms, threads, kernels of attention, cuDNN, oneDNN, ...) was changed inside the "
-      "region, but not in "
-      "the profiled step, so a replay cannot know under which setting an op ran. Change "
-      "it outside, or skip this step: from the next one on, the region checks each op.");
 }
 
 // Only what was written, freed or lent unseen can be missing here, or whose operator is gone.
@@ -237,8 +226,10 @@ void Sweep::settle_value(const Op& op, std::size_t position, c10::Storage storag
   const ValueId id = op.results[position].value;
   TORCH_CHECK(static_cast<std::int64_t>(storage.nbytes()) == tape_.values()[id].bytes,
               "GradRecomp: a replay of ", op.name(), " made ", storage.nbytes(),
-              " bytes, but must make ", tape_.values()[id].bytes,
-              " as in the forward pass. Keep its outputs or report a GradRecomp bug.");
+              " bytes, but must make ", tape_.values()[id].bytes, " as in the forward pass. ",
+              op.traits->foreign ? "Its operator allocates as it likes: keep what it makes by "
+                                   "Options::selection."
+                                 : "Keep its outputs or report a GradRecomp bug.");
   keep_result(id, std::move(storage));
 }
 

@@ -48,7 +48,6 @@ class Sweep {
   void visit(ValueId id, std::vector<ValueId>& pending);
   void look_for_stale(ValueId id);
   void forget_copy_if_written(ValueId id);
-  void check_mode() const;
   [[noreturn]] void refuse(ValueId id) const;
   std::size_t execute(std::size_t position);
   void execute_call(Op& op);

@@ -6,7 +6,6 @@
 #include <algorithm>
 #include <cstdlib>
 #include <cstring>
-#include <limits>
 #include <utility>
 
 #include "tape/aten/bytes.h"
@@ -65,15 +64,6 @@ bool is_followed(Value& value, const at::Tensor& tensor) {
   return true;
 }
 
-/// Whether a plan leaves `id` to be rounded.
-bool rounds(const AbsencePlan* absences, ValueId id) {
-  if (absences == nullptr) return false;
-  const auto all = absences->leaving(0, std::numeric_limits<OpId>::max());
-  return std::ranges::any_of(all, [&](const AbsencePlan::Leaving& leaving) {
-    return leaving.rounded && leaving.value == id;
-  });
-}
-
 }  // namespace
 
 ValueId TapeWriter::read(const at::Tensor& tensor) {
@@ -112,18 +102,19 @@ ValueId TapeWriter::add_factory_value(const at::Tensor& tensor, OpId producer) {
 }
 
 void TapeWriter::take_counter(ValueId id, const at::Tensor& tensor) {
-  if (tensor.is_inference()) return;
+  const auto& counter = tensor.unsafeGetTensorImpl()->version_counter();
+  if (!counter.enabled()) return;
   Value& value = values()[id];
-  value.version_counter = tensor.unsafeGetTensorImpl()->version_counter();
+  value.version_counter = counter;
   value.seen_version = value.version();
 }
 
 void TapeWriter::follow_counter(ValueId id, const at::Tensor& alias) {
-  if (alias.is_inference()) return;
+  const auto& counter = alias.unsafeGetTensorImpl()->version_counter();
+  if (!counter.enabled()) return;
   Value& value = values()[id];
   if (!value.version_counter.enabled()) return take_counter(id, alias);
   if (is_followed(value, alias)) return;
-  const auto& counter = alias.unsafeGetTensorImpl()->version_counter();
   RareParts& rare = value.with_rare();
   std::erase_if(rare.aliases, [&](const Alias& known) {
     if (!known.counter.unique()) return false;
@@ -370,7 +361,9 @@ ValueId TapeWriter::add_handle(const at::Tensor& tensor) {
   Value& value = values()[id];
   if (value.uninitialized) tape_.make_source(id);
   // An operator may be told to return another type than in the step that was profiled.
-  if (tensor.scalar_type() != at::kFloat && rounds(tape_.absences(), id)) tape_.make_source(id);
+  const AbsencePlan* absences = tape_.absences();
+  const bool is_to_be_rounded = absences != nullptr && absences->rounds(id);
+  if (is_to_be_rounded && tensor.scalar_type() != at::kFloat) tape_.make_source(id);
   ++value.num_handles;
   if (value.lent) hold_while_shown(id, tensor);
   if (Observer* observer = tape_.observer()) observer->saved(tape_, id, tensor.scalar_type());

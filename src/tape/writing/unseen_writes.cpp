@@ -12,6 +12,18 @@
 namespace gradrecomp::tape {
 namespace {
 
+/// Whether autograd follows the result of a call, whose arguments are the last of `stack`.
+bool makes_gradient(const torch::jit::Stack& stack, std::size_t num_arguments) {
+  if (!c10::GradMode::is_enabled()) return false;
+  bool requires_grad = false;
+  for (const c10::IValue& argument : torch::jit::last(stack, num_arguments)) {
+    for_each_tensor(argument, [&](const at::Tensor& tensor, std::int32_t) {
+      requires_grad = requires_grad || tensor.requires_grad();
+    });
+  }
+  return requires_grad;
+}
+
 at::Tensor bytes_below_recording(const c10::Storage& storage) {
   const BelowRecording below;
   return as_bytes(storage);
@@ -27,7 +39,12 @@ void UnseenWrites::look_before(const OpTraits& traits, const torch::jit::Stack& 
     const bool is_declared = traits.writes[i] != 0;
     const bool writes = is_declared || std::ranges::find(statistics, i) != statistics.end();
     for_each_tensor(stack[first + i], [&](const at::Tensor& tensor, std::int32_t) {
-      look_at(tensor, writes || traits.reads_beyond, is_declared && traits.bumps_before);
+      const bool bumped = is_declared && traits.bumps_before;
+      if (is_declared && is_part_enough_before_write(tensor, traits, stack)) {
+        look_at_part(tensor, bumped);
+      } else {
+        look_at(tensor, writes || traits.reads_beyond, bumped);
+      }
       if (is_declared) record_writes_to_aliases_of(tensor);
     });
   }
@@ -40,7 +57,25 @@ void UnseenWrites::record_writes_to_aliases_of(const at::Tensor& written) {
   }
 }
 
-// What is written to may be copied before, whole.
+// A loop may write the rows of a large constant, which goes on as one. What is known of the rows
+// that a write does not show is then known of its result too, so a look at them can wait until they
+// are read. But what is copied before the write is copied whole.
+bool UnseenWrites::is_part_enough_before_write(const at::Tensor& written, const OpTraits& traits,
+                                               const torch::jit::Stack& stack) const {
+  const ValueId known = tape_.find(written);
+  if (known < 0) return false;
+  const Value& value = tape_.values()[known];
+  if (!value.has_print || value.external || value.bytes <= Print::kSmallBytes) return false;
+  if (value.hold == Hold::source || value.hold == Hold::kept) return false;
+  if (!tape_.contents().knows_whole(known)) return false;
+  return traits.writes_shown && !makes_gradient(stack, traits.num_arguments());
+}
+
+void UnseenWrites::look_at_part(const at::Tensor& tensor, bool bumped) {
+  const ValueId known = tape_.find(tensor);
+  if (writer_.was_written_unseen(known, &tensor, bumped)) trust_as_it_is(tensor, known);
+}
+
 void UnseenWrites::look_at(const at::Tensor& tensor, bool whole, bool bumped) {
   const ValueId known = tape_.find(tensor);
   if (known < 0) return;

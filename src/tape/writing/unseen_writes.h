@@ -46,6 +46,9 @@ class UnseenWrites {
                                                     const torch::jit::Stack& stack) const;
 
  private:
+  [[nodiscard]] bool is_part_enough_before_write(const at::Tensor& written, const OpTraits& traits,
+                                                 const torch::jit::Stack& stack) const;
+  void look_at_part(const at::Tensor& tensor, bool bumped);
   bool record_write(const at::Tensor& tensor, Content content);
   void record_writes_to_aliases_of(const at::Tensor& written);
   void trust_as_it_is(const at::Tensor& tensor, ValueId value);

@@ -2,6 +2,9 @@
 #include <gmock/gmock.h>
 #include <torch/torch.h>
 
+#include <cstring>
+#include <utility>
+
 #include "gradrecomp/region.h"
 #include "support/messages.h"
 #include "support/modes.h"
@@ -65,6 +68,42 @@ TEST(ChangedMemory, H3OfAnInputThatDiesIsWhatBackwardSees) {
     }
     return all;
   });
+}
+
+/// Puts the elements of `tensor` into another block, as large as the one that its storage has.
+void move_to_another_block(const at::Tensor& tensor) {
+  auto* storage = tensor.storage().unsafeGetStorageImpl();
+  auto block = at::getCPUAllocator()->allocate(storage->nbytes());
+  std::memcpy(block.get(), storage->data(), storage->nbytes());
+  storage->set_data_ptr_noswap(std::move(block));
+}
+
+at::Tensor body_that_moves(const at::Tensor& x, const at::Tensor& weight) {
+  const auto h = x.mm(weight).detach();
+  const auto read_before = (weight + h).tanh();
+  move_to_another_block(h);
+  h.add_(1);
+  return (read_before * h).tanh().mm(weight);
+}
+
+// The block that it had is dead before the op that writes.
+TEST(ChangedMemory, H15OfAStorageInTheRegionIsPlanned) {
+  expect_same_in_every_mode([](const RunPart& run) {
+    const auto weight = small_weight();
+    Tensors all;
+    for (int step = 0; step < kNumSteps; ++step) {
+      const auto x = torch::randn({8, 8});
+      run([&] { return body_that_moves(x, weight); }).sum().backward();
+      all.push_back(gradient_of(weight));
+    }
+    return all;
+  });
+  Region region({.policy = "drop_all"});
+  const auto weight = small_weight();
+  for (int step = 0; step < kNumSteps; ++step) {
+    region.run([&] { return body_that_moves(torch::randn({8, 8}), weight); }).sum().backward();
+  }
+  EXPECT_TRUE(region.last_step().followed_plan) << region.last_step().reason;
 }
 
 /// Steps in which `one` saves memory that `another` has read. It is filled again after `one` is

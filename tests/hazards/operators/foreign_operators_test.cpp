@@ -40,6 +40,32 @@ TEST(ForeignOperator, E6ThatDrawsIsNotRunAgain) {
   });
 }
 
+/// With more room behind it from call to call.
+at::Tensor roomy(const at::Tensor& x) {
+  static int num_calls = 0;
+  const auto room = torch::zeros({x.numel() + ++num_calls % 7 * 100});
+  const auto made = room.narrow(0, 0, x.numel());
+  return made.copy_(x.reshape(-1)).view(x.sizes()).mul_(2);
+}
+
+TORCH_LIBRARY_FRAGMENT(gradrecomp_test, library) { library.def("roomy(Tensor x) -> Tensor"); }
+TORCH_LIBRARY_IMPL(gradrecomp_test, CPU, library) { library.impl("roomy", roomy); }
+
+TEST(ForeignOperator, E6ThatAllocatesAsItLikesIsPlainsOrAnError) {
+  const auto program = [](const RunPart& run) {
+    const auto weight = torch::ones({8, 8}).requires_grad_();
+    Tensors all;
+    for (int step = 0; step < 4; ++step) {
+      const auto x = torch::randn({8, 8});
+      run([&] { return OwnOperator::apply(x * weight, "roomy").sin().exp(); }).sum().backward();
+      all.push_back(std::exchange(weight.mutable_grad(), at::Tensor()));
+    }
+    return all;
+  };
+  expect_same_or_error_in_every_mode(program,
+                                     {.text = "allocates as it likes", .least_num_same = 20});
+}
+
 /// A generator that counts, as a library of random numbers may bring it.
 class Counting final : public c10::GeneratorImpl {
  public:

@@ -3,9 +3,11 @@
 #include <torch/torch.h>
 
 #include <algorithm>
+#include <chrono>
 #include <cstddef>
 #include <cstdint>
 #include <functional>
+#include <future>
 #include <optional>
 #include <random>
 #include <stdexcept>
@@ -170,6 +172,49 @@ TEST(Sequences, H9ThatNeverComeAgainAreNotProfiledForEver) {
   }
   EXPECT_LE(profiled, 4);
   EXPECT_THAT(log.text(), HasSubstr("followed no plan for 20 steps"));
+}
+
+/// A log whose lock is held while another thread asks a region, as a monitor may hold it.
+class AskingLog final : public c10::WarningHandler {
+ public:
+  explicit AskingLog(const Region& region) : region_(region) {}
+  void process(const c10::Warning& /*warning*/) override {
+    asked.push_back(std::async(std::launch::async, [this] { return region_.last_step().num_ops; }));
+    was_answered = asked.back().wait_for(std::chrono::minutes(1)) == std::future_status::ready;
+    throw std::runtime_error("the log is full");
+  }
+
+  std::vector<std::future<std::int64_t>> asked;
+  bool was_answered = false;
+
+ private:
+  const Region& region_;
+  c10::WarningUtils::WarningHandlerGuard guard_{this};
+};
+
+// A handler of warnings may wait for who asks the region, and throw. No step is under way then.
+TEST(Sequences, H16AreWarnedOfWithoutALock) {
+  Region region(kBudget);
+  AskingLog log(region);
+  auto weight = torch::randn({16, 16}).requires_grad_();
+  int num_returned = 0;
+  int num_thrown = 0;
+  for (int step = 0; step < 40; ++step) {
+    try {
+      const auto y = region.run([&] {
+        auto h = torch::randn({4, 16}).mm(weight);
+        for (int i = 0; i < 8; ++i) h = (step >> i) % 2 == 0 ? h.sin() : h.tanh();
+        ++num_returned;
+        return h;
+      });
+      y.sum().backward();
+    } catch (const std::runtime_error&) {
+      ++num_thrown;
+    }
+  }
+  EXPECT_TRUE(log.was_answered);
+  EXPECT_EQ(num_thrown, 1);
+  EXPECT_EQ(num_returned, 39) << "what a body has returned is not lost";
 }
 
 /// Runs a region for as many steps as `order` is long, whose sequences begin alike and end by the

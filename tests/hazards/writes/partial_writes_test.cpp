@@ -103,6 +103,66 @@ TEST(PartialWrite, H2BeforeAnOpFillsAnotherPartIsSeen) {
   }
 }
 
+// A constant that goes on as one, row by row, is not looked at whole for each.
+TEST(PartialWrite, H2BetweenOpsThatFillOtherPartsIsSeen) {
+  for (const bool is_followed_in_the_end : {false, true}) {
+    for (const bool is_read_between : {false, true}) {
+      SCOPED_TRACE(std::to_string(is_followed_in_the_end) + std::to_string(is_read_between));
+      expect_same_in_every_mode(steps_of([=](const at::Tensor& p, const at::Tensor&) {
+        auto table = torch::zeros({kNumRows, 64});
+        at::Tensor sum = p.sum();
+        for (std::int64_t row = 0; row < 8; ++row) {
+          table[row].fill_(0.1 * static_cast<double>(row));
+          if (row == 3) fill_row(table, kFar, 2);
+          if (row == 5) fill_row(table, 1, 3);
+          if (is_read_between) sum = sum + product(table[row], p);
+        }
+        if (is_followed_in_the_end) table[8].copy_(p * 2);
+        return sum + product(table[1], p) + product(table[kFar], p) + product(table, p);
+      }));
+    }
+  }
+}
+
+// What is made of constants is known by samples alone.
+TEST(PartialWrite, H2BeforeAnOpWritesToAPartOfWhatIsKnownBySamplesIsSeen) {
+  using Maker = std::function<at::Tensor(const at::Tensor&)>;
+  const std::vector<Maker> makers = {
+      [](const at::Tensor& outer) { return outer * 2; },
+      [](const at::Tensor& outer) { return outer.clone(); },
+      [](const at::Tensor& outer) { return (outer > 0.2).to(at::kFloat); },
+      [](const at::Tensor& outer) {
+        return torch::cat({outer, outer});
+      },
+  };
+  for (const Maker& maker : makers) {
+    for (const bool is_read_before : {false, true}) {
+      expect_same_or_error_in_every_mode(
+          steps_of([=](const at::Tensor& p, const at::Tensor& outer) {
+            auto table = maker(outer);
+            auto sum = is_read_before ? product(table[7], p) : p.sum();
+            for (std::int64_t row = 100; row < 200; ++row) fill_row(table, row, 2);
+            table[3].add_(1);
+            return sum + product(table, p);
+          }),
+          {.text = "overwritten", .least_num_same = 24});
+    }
+  }
+}
+
+// One call writes to two parts of one memory.
+TEST(PartialWrite, H2BetweenOpsThatFillSeveralPartsIsSeen) {
+  expect_same_in_every_mode(steps_of([](const at::Tensor& p, const at::Tensor&) {
+    auto table = torch::zeros({kNumRows, 64});
+    for (int i = 0; i < 3; ++i) {
+      const std::vector<at::Tensor> parts = {table[i], table[500 + i], table.select(1, i)};
+      at::_foreach_add_(parts, 1);
+      fill_row(table, kFar, static_cast<float>(i));
+    }
+    return product(table, p);
+  }));
+}
+
 TEST(PartialWrite, H3BeforeANormalisationUpdatesAnotherPartIsPlainsOrAnError) {
   const auto program = steps_of([](const at::Tensor& p, const at::Tensor& table) {
     const auto read = product(table[kFar], p);

@@ -109,6 +109,16 @@ TEST(UpdatedBuffer, H17OfMovingMeansServesTwoForwardPasses) {
   });
 }
 
+// What is made of one may be just as large.
+TEST(UpdatedBuffer, H17ThatIsLargeOfMovingMeansServesTwoForwardPasses) {
+  const ForwardPass renormalised = [](State& state, const at::Tensor& x) {
+    const auto h = x.mm(state.weight).mean() * torch::ones({40'000});
+    state.buffer.mul_(0.9).add_(h.detach(), 0.1);
+    return (h * (state.buffer + 1e-5).rsqrt()).sigmoid().square();
+  };
+  expect_same_with_two_in_flight(renormalised, {.sizes = {.buffer = 40'000, .storage = 40'000}});
+}
+
 TEST(UpdatedBuffer, H17InListsServesTwoForwardPasses) {
   expect_same_with_two_in_flight([](State& state, const at::Tensor& x) {
     const auto h = x.mm(state.weight);

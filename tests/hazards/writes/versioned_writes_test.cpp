@@ -47,6 +47,31 @@ TEST(VersionedWrite, H17AfterTheLastReadIsPlainsOrAnError) {
   }
 }
 
+// Inference mode made it, and set_data() has given it memory and keys of another tensor since.
+TEST(VersionedWrite, H17OfATensorThatHasNoVersionThoughItIsOfNoInferenceModeIsExact) {
+  expect_same_in_every_mode([](const RunPart& run) {
+    auto weight = torch::randn({40, 40}).requires_grad_();
+    Tensors all;
+    for (int step = 0; step < kNumSteps; ++step) {
+      at::Tensor made;
+      {
+        const c10::InferenceMode inference;
+        made = torch::randn({40, 40});
+      }
+      made.set_data(torch::randn({40, 40}));
+      const auto alias = made.storage();
+      const auto y = run([&] {
+        const auto sum = (weight.relu() + made).tanh();
+        const auto other = torch::empty({0}).set_(alias, 0, {40, 40}, {40, 1});
+        return (sum + other).sin() + made;
+      });
+      y.sum().backward();
+      all.push_back(gradient_of(weight));
+    }
+    return all;
+  });
+}
+
 // Its memory has no version, whoever writes to it.
 TEST(VersionedWrite, H17ToWhatInferenceModeMadeIsPlainsOrAnError) {
   const auto make = [](const at::Tensor& like) {

@@ -116,6 +116,23 @@ TEST(GraphFile, MustSayOfValuesThatTheyAreSavedWhereEventsDo) {
                  "saved of value 2 is " + is_saved + ", but must be ");
 }
 
+TEST(GraphFile, HasFewerBytesThanPlannersMayCountTwice) {
+  auto saved = small_graph();
+  saved.graph.events.insert(saved.graph.events.begin(),
+                            {EventKind::outside, -1, 0, std::int64_t{1} << 50});
+  expect_invalid([&] { parse_graph(graph_text(saved)); }, "but must be at most 2^50");
+  saved.graph.events.front().peak_bytes -= 1000;
+  EXPECT_NO_THROW(parse_graph(graph_text(saved)));
+}
+
+TEST(GraphFile, GoesToTerminalsInOneLine) {
+  for (const char* text : {"two\nlines", "\x1b[31mred"}) {
+    auto saved = small_graph();
+    saved.origin.description = text;
+    expect_invalid([&] { parse_graph(graph_text(saved)); }, "but must be one line of text");
+  }
+}
+
 TEST(GraphFile, EndsWhereItsTextDoes) {
   const std::string text = graph_text(small_graph());
   expect_invalid([&] { parse_graph(text + '\0' + "more"); },

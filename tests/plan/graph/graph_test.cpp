@@ -118,6 +118,11 @@ TEST(Validate, NamesCostsBeyondAllBounds) {
 }
 
 TEST(Validate, NamesTheEventAtFault) {
+  expect_fault(
+      [](Graph& g) {
+        g.events.insert(g.events.begin(), {EventKind::death, g.ops.back().outputs.front()});
+      },
+      "death of event 0 is");
   expect_fault([](Graph& g) { g.events.front().id = 1; }, "op of event 0 is 1");
   expect_fault(
       [](Graph& g) {

@@ -79,6 +79,30 @@ TEST(Exactness, E5StatisticsThatWereReadAndAreUpdatedBehindTheRegion) {
   });
 }
 
+// By an operator that only ever reads them.
+TEST(Exactness, E5StatisticsThatAreReadByNameAndAreUpdatedBehindTheRegion) {
+  expect_same_in_every_mode([](const RunPart& run) {
+    const auto weight = torch::randn({6, 6}).requires_grad_();
+    const auto gain = torch::ones({6}).requires_grad_();
+    const auto mean = torch::zeros({6});
+    const auto var = torch::ones({6});
+    Tensors all;
+    for (int step = 0; step < 4; ++step) {
+      const auto x = torch::randn({8, 6});
+      const auto y = run([&] {
+        const auto h = x.mm(weight).relu();
+        return std::get<0>(at::_batch_norm_no_update(h, gain, {}, mean, var, 0.1, 1e-5)).tanh();
+      });
+      at::native_batch_norm(x, {}, {}, mean, var, true, 0.1, 1e-5);
+      y.sum().backward();
+      for (const auto& p : {weight, gain}) {
+        all.push_back(std::exchange(p.mutable_grad(), at::Tensor()));
+      }
+    }
+    return all;
+  });
+}
+
 // As SyncBatchNorm has them updated, by a node of its own that saves what they are made from.
 struct Centred : torch::autograd::Function<Centred> {
   static at::Tensor forward(torch::autograd::AutogradContext* context, const at::Tensor& x,

@@ -238,6 +238,32 @@ TEST(ContentsTest, BlocksThatFitAreLookedAtOnceInASweepAndAgainInTheNext) {
   EXPECT_FALSE(contents.fits_in_sweep(0, tensor.storage(), 2));
 }
 
+// What nobody has written is not taken to be as it should.
+TEST(ContentsTest, AfterAWriteAreThoseOfBeforeButForWhatIsWritten) {
+  const auto all = at::zeros({1 << 20}, at::kByte);
+  const auto written = all.narrow(0, 300'000, 1000);
+  auto* bytes = all.mutable_data_ptr<std::uint8_t>();
+  Contents contents;
+  contents.print(0, all.storage(), Geometry(all), Look::whole);
+  bytes[300'500] = 1;
+  bytes[900'000] = 1;
+  contents.print_after_write(1, 0, all.storage(), Geometry(written));
+  EXPECT_TRUE(contents.knows_whole(1));
+  EXPECT_TRUE(contents.fits(1, all.storage(), Geometry(written)));
+  EXPECT_FALSE(contents.fits(1, all.storage()));
+  bytes[900'000] = 0;
+  EXPECT_TRUE(contents.fits(1, all.storage()));
+  // Beside that of the whole there may be others.
+  contents.print_shown(1, all.storage(), {Geometry(written), false, true}, Look::whole);
+  contents.print_after_write(4, 1, all.storage(), Geometry(written));
+  bytes[900'000] = 1;
+  EXPECT_FALSE(contents.fits(4, all.storage()));
+  // A sampled one says too little to go on.
+  contents.print(2, all.storage(), Geometry(all), Look::sampled);
+  contents.print_after_write(3, 2, all.storage(), Geometry(written));
+  EXPECT_TRUE(contents.knows_whole(3));
+}
+
 // Of a mapped file only what has been read may be there.
 TEST(ContentsTest, OfMemoryWithGapsIsPrintedWhereItIsReadAlone) {
   const auto all = at::zeros({1 << 20}, at::kByte);
