@@ -3,7 +3,7 @@
 #include <algorithm>
 #include <utility>
 
-#include "plan/graph/wanted_values.h"
+#include "plan/graph/demands.h"
 #include "profile/device_log.h"
 #include "profile/flops.h"
 #include "profile/times/equal_ops.h"

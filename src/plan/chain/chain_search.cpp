@@ -6,7 +6,7 @@
 
 #include "grouped_chain.h"
 #include "plan/graph/choosable_values.h"
-#include "plan/graph/first_demands.h"
+#include "plan/graph/demands.h"
 #include "plan/graph/wanted_values.h"
 
 namespace gradrecomp::plan {

@@ -14,7 +14,7 @@
 #include "json_text.h"
 #include "origin_json.h"
 #include "plan/error.h"
-#include "plan/graph/wanted_values.h"
+#include "plan/graph/demands.h"
 #include "text_file.h"
 
 namespace gradrecomp::plan {

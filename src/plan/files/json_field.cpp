@@ -104,13 +104,6 @@ std::string Field::text() const {
   return json_->get<std::string>();
 }
 
-std::string Field::line() const {
-  std::string line = text();
-  const auto is_control = [](unsigned char c) { return c < 0x20 || c == 0x7f; };
-  if (std::ranges::any_of(line, is_control)) refuse("one line of text");
-  return line;
-}
-
 std::int64_t Field::whole(Bounds bounds) const {
   constexpr auto kMost = std::numeric_limits<std::int64_t>::max();
   const bool fits = json_->is_number_integer() &&

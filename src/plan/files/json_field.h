@@ -43,8 +43,6 @@ class Field {
 
   [[nodiscard]] bool flag() const;
   [[nodiscard]] std::string text() const;
-  /// Text of one line, which may go to a terminal as it is.
-  [[nodiscard]] std::string line() const;
   [[nodiscard]] std::int64_t whole(Bounds bounds = {}) const;
   [[nodiscard]] Index index(Index least, Index end) const;
   [[nodiscard]] double amount() const;  ///< at least 0; infinity is one

@@ -10,7 +10,7 @@ Json json_of(const Origin& origin) {
 
 Origin origin_of(const Field& field) {
   field.expect_members({"description", "dtype", "device"});
-  return {field["description"].line(), field["dtype"].line(), field["device"].line()};
+  return {field["description"].text(), field["dtype"].text(), field["device"].text()};
 }
 
 }  // namespace gradrecomp::plan

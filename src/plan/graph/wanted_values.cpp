@@ -10,19 +10,6 @@
 
 namespace gradrecomp::plan {
 
-std::vector<bool> saved_values(const Graph& graph) {
-  std::vector<Index> num_handles(graph.values.size(), 0);
-  std::vector<bool> saved(graph.values.size(), false);
-  for (const Event& event : graph.events) {
-    if (event.kind == EventKind::seal) break;
-    if (event.kind == EventKind::save) ++num_handles[event.id];
-    if (event.kind == EventKind::release) --num_handles[event.id];
-    if (event.kind == EventKind::demand) saved[event.id] = true;
-  }
-  for (std::size_t v = 0; v < saved.size(); ++v) saved[v] = saved[v] || num_handles[v] > 0;
-  return saved;
-}
-
 KeptSet only_wanted(const Graph& graph, KeptSet keep) {
   std::vector<std::uint8_t> wanted(keep.size());
   for (std::size_t v = 0; v < keep.size(); ++v) wanted[v] = graph.values[v].saved ? 1 : 0;

@@ -3,7 +3,7 @@
 #include <algorithm>
 #include <map>
 
-#include "plan/graph/first_demands.h"
+#include "plan/graph/demands.h"
 
 namespace gradrecomp::plan {
 

@@ -7,7 +7,7 @@
 #include <utility>
 
 #include "plan/graph/choosable_values.h"
-#include "plan/graph/first_demands.h"
+#include "plan/graph/demands.h"
 
 // Note [ Annealing ]
 // ~~~~~~~~~~~~~~~~~~

@@ -125,14 +125,6 @@ TEST(GraphFile, HasFewerBytesThanPlannersMayCountTwice) {
   EXPECT_NO_THROW(parse_graph(graph_text(saved)));
 }
 
-TEST(GraphFile, GoesToTerminalsInOneLine) {
-  for (const char* text : {"two\nlines", "\x1b[31mred"}) {
-    auto saved = small_graph();
-    saved.origin.description = text;
-    expect_invalid([&] { parse_graph(graph_text(saved)); }, "but must be one line of text");
-  }
-}
-
 TEST(GraphFile, EndsWhereItsTextDoes) {
   const std::string text = graph_text(small_graph());
   expect_invalid([&] { parse_graph(text + '\0' + "more"); },
