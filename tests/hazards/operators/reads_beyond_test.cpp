@@ -2,7 +2,8 @@
 // may be gone, or written anew, by the time of a replay.
 #include <torch/torch.h>
 
-#include <numeric>
+#include <functional>
+#include <string>
 #include <utility>
 #include <vector>
 
@@ -28,14 +29,6 @@ TORCH_LIBRARY_FRAGMENT(gradrecomp_test, library) {
 }
 TORCH_LIBRARY_IMPL(gradrecomp_test, CPU, library) { library.impl("looks_before", looks_before); }
 
-at::Tensor call_looks_before(const at::Tensor& x) {
-  const torch::NoGradGuard no_grad;
-  static const auto op = c10::Dispatcher::singleton()
-                             .findSchemaOrThrow("gradrecomp_test::looks_before", "")
-                             .typed<at::Tensor(const at::Tensor&)>();
-  return op.call(x);
-}
-
 using Reader = std::function<at::Tensor(const at::Tensor& part)>;
 
 /// Each makes kWidth numbers of a part of kWidth elements that lies apart from where memory begins.
@@ -58,7 +51,11 @@ std::vector<std::pair<std::string, Reader>> readers() {
          return at::select_scatter(part, torch::ones({}), 0, 7).sin();
        }},
       {"_lazy_clone", [](const at::Tensor& part) { return at::_lazy_clone(part).sin(); }},
-      {"one of another library", call_looks_before},
+      {"one of another library",
+       [](const at::Tensor& part) {
+         const torch::NoGradGuard no_grad;
+         return call_boxed("looks_before", {part});
+       }},
   };
 }
 
