@@ -223,7 +223,7 @@ TEST(VanishingMemory, H1OfWhichBackwardAsksTheSizesAloneMayBeGoneOrThatIsAnError
 
 // Each token is saved, read beside that, and let go of without a backward pass, or with one.
 TEST(VanishingMemory, H1OfASequenceIsLetGoOfTokenByToken) {
-  constexpr std::int64_t kNumTokens = 1000;
+  constexpr std::int64_t kNumTokens = 400;
   std::vector<float> numbers(kNumTokens * 4);
   for (std::size_t i = 0; i < numbers.size(); ++i) numbers[i] = 0.5F + 0.01F * (i % 37);
   expect_same_in_every_mode([&](const RunPart& run) {
