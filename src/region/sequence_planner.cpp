@@ -61,7 +61,8 @@ std::string in_options(std::string_view error) {
   return "Options::selection: " + std::string(error.substr(kSelection.size()));
 }
 
-/// What of `selection` is found in `graph`.
+/// What of `selection` is found in `graph`; where that asks to keep and to drop one value, what is
+/// to be kept, as no replay can go wrong there.
 plan::Selection found_in(const plan::Graph& graph, const plan::Selection& selection) {
   using Member = std::vector<std::string> plan::Selection::*;
   plan::Selection found;
@@ -74,7 +75,9 @@ plan::Selection found_in(const plan::Graph& graph, const plan::Selection& select
       if (fits_graph(graph, one)) (found.*member).push_back(pattern);
     }
   }
-  return fits_graph(graph, found) ? found : plan::Selection{};
+  if (fits_graph(graph, found)) return found;
+  return {
+      .keep_stages = found.keep_stages, .keep_ops = found.keep_ops, .keep_types = found.keep_types};
 }
 
 /// The effort of a plan's search, in proportion to the bytes that it can save: steps wait for it.
@@ -247,7 +250,8 @@ plan::Plan SequencePlanner::plan_with_selection(const plan::Graph& graph, plan::
     if (!warned_of_selection_.exchange(true)) {
       TORCH_WARN(
           "GradRecomp: Options::selection names stages, ops or layer types that a later op "
-          "sequence does not have. It is planned by those that it has.");
+          "sequence does not have, or asks to keep and to drop the same value there. That sequence "
+          "is planned by what it has and, where that contradicts itself, by what is to be kept.");
     }
   }
   try {

@@ -169,10 +169,11 @@ void TapeWriter::let_go_if_passing(ValueId id) {
 void TapeWriter::count_read(const Read& read) {
   Value& value = values()[read.value];
   // A read of an empty-like op's result before any recorded write reads what a raw kernel put
-  // there, which cannot be made again.
-  if (value.uninitialized && !read.written && !value.must_keep) {
+  // there, which cannot be made again. Autograd or a plan may have asked for it before.
+  if (value.uninitialized && !read.written) {
+    const bool is_known = value.has_print;
     tape_.make_source(read.value);
-    tape_.print(read.value, *read.geometry, Guard::sampled);
+    if (!is_known) tape_.print(read.value, *read.geometry, Guard::sampled);
   }
   ++value.num_reads;
 }

@@ -100,6 +100,42 @@ TEST(RawWrite, H2IntoOneBufferThatALoopUsesAgainGivesEachWhatItReadOrAnError) {
   EXPECT_LE(num_errors, std::ranges::count_if(every_mode(), is_unverified));
 }
 
+// Autograd asks for it before the op that reads it is recorded.
+TEST(RawWrite, H2IntoABufferThatAutogradHasSavedIsSeen) {
+  const auto program = steps_of(8, [](Layers& layers, const at::Tensor& x, int /*step*/) {
+    auto time = torch::empty({1});
+    auto h = torch::tanh(layers.a(x));
+    for (int i = 0; i < 4; ++i) {
+      *time.data_ptr<float>() = 0.1F * static_cast<float>(i) + 0.05F;
+      h = (h * time).sin();
+    }
+    return layers.b(h.exp());
+  });
+  const int num_errors = expect_same_or_error_in_every_mode(
+      program, {.text = "were overwritten by another thread or without the dispatcher's knowledge",
+                .least_num_same = 17});
+  EXPECT_LE(num_errors, std::ranges::count_if(every_mode(), is_unverified));
+}
+
+// A plan that no write has been seen for does not ask for it.
+TEST(RawWrite, H2IntoABufferOfALaterStepIsSeen) {
+  for (const std::int64_t width : {8, 160}) {
+    SCOPED_TRACE(width);
+    expect_same_or_error_in_every_mode(
+        steps_of(width,
+                 [](Layers& layers, const at::Tensor& x, int step) {
+                   auto bias = torch::empty({x.size(0), x.size(1)});
+                   auto* numbers = bias.data_ptr<float>();
+                   std::fill_n(numbers, bias.numel(), 0.5F);
+                   const auto a = torch::tanh(layers.a(x) + bias).exp();
+                   if (step > 0) std::fill_n(numbers, bias.numel() / 2, 0.0F);
+                   return layers.b(a * (x - bias).sin());
+                 }),
+        {.text = "were overwritten by another thread or without the dispatcher's knowledge",
+         .least_num_same = 4});
+  }
+}
+
 // Ops that write to some of it go on from what a pointer put there.
 TEST(RawWrite, H2IntoABufferThatOpsWriteToAfterwardsIsSeen) {
   using Write = std::function<void(at::Tensor & buffer, const at::Tensor& x)>;
