@@ -58,7 +58,7 @@ void StepLog::mark(EventKind kind, ValueId id) {
 }
 
 void StepLog::op_begins(const Tape& tape) {
-  tape::touch(&tape);  // a graph of another step that has died since touched its own tape
+  tape::touch(&tape);  // a backward pass of another step may have touched its own since
   look_for_deaths(tape);
   memory_.append_outside(graph_.events);
   memory_.op_begins();

@@ -102,6 +102,39 @@ TEST_F(PredictedMemory, M3CopiesMadeInInferenceModeAreNotKept) {
   expect_no_more_than_plain(forward);
 }
 
+/// A backward pass that ends with autograd's error while a node waits whose handles are yet to go.
+void fail_in_backward(const at::Tensor& x) {
+  const auto weight = leaf_with_gradient({24, 24});
+  Region region({.policy = "keep_all"});
+  const auto y = region.run([&] {
+    const auto h = x.mm(weight).tanh();
+    auto scale = h.detach().clone();
+    const auto first = h * scale;
+    const auto second = h.exp() * scale;
+    scale.mul_(2);
+    return first * second;
+  });
+  EXPECT_ANY_THROW(y.pow(2).sum().backward());
+}
+
+TEST_F(PredictedMemory, M3OfTheFirstStepAfterAFailedBackwardPassIsExact) {
+  const auto x = torch::randn({24, 24});
+  fail_in_backward(x);
+  const auto weight = leaf_with_gradient({24, 24});
+  Region region({.max_peak_bytes = 1, .cost = plan::CostModel::flops});
+  const auto step = [&] {
+    return peak_of([&] {
+      const auto y = region.run([&] {
+        const auto h = x.mm(weight).tanh();
+        return h * h.sin();
+      });
+      return y.pow(2).sum();
+    });
+  };
+  step();
+  EXPECT_EQ(step(), region.plan().predicted_peak_bytes);
+}
+
 using Losses = std::vector<at::Tensor>;
 
 /// Steps of a region whose losses go backward one by one.

@@ -92,7 +92,10 @@ void Replayer::release_handle(ValueId handle, const Geometry* shown) {
   note_early_backward();
   const ValueId id = last_version(tape_, handle);
   if (Observer* observer = tape_.observer()) observer->releases(tape_, id);
-  touch(&tape_);
+  // A graph may die at any time, also in a pass that is of another step: what a failed one has left
+  // in the engine's queues goes as the next begins.
+  const int graph_task = torch::autograd::get_current_graph_task_id();
+  if (graph_task >= 0 && graph_task == tape_.backward().last) touch(&tape_);
   Value& value = tape_.values()[id];
   --value.num_handles;
   if (value.num_handles == 0 && value.rare) value.rare->shared = c10::Storage();
