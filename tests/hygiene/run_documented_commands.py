@@ -26,6 +26,7 @@ NOT_RUN = {
     "torch=$(echo": "installed_package_is_usable names LibTorch's folder itself",
     "cmake -S <app>": "installed_package_is_usable builds a program so",
     "cmake --build <app>": "installed_package_is_usable builds a program so",
+    "cmake -D CMAKE_CUDA_ARCHITECTURES": "builds the kernels anew, for a card",
     "cmake --build build/asan": "builds everything anew, with a sanitizer",
     "build/asan/": "needs a build with a sanitizer",
     "build/tsan/": "needs a build with a sanitizer",
