@@ -61,10 +61,10 @@ struct Options {
   /// recorded calls alone.
   bool substitutes = true;
   /// Let kept values go to host memory between forward and backward where that costs less than
-  /// replays, in pinned memory and beside the device's work. Under a budget only. The link's speed
-  /// is measured once. On the CPU this only serves tests: it moves bytes out of the count. Where a
-  /// region makes values on several devices, only those of the main one go, and only if the budget
-  /// is about that one alone.
+  /// replays, in pinned memory and beside the device's work. Under a budget only. The link is timed
+  /// as a plan needs it. On the CPU this only serves tests: it moves bytes out of the count. Where
+  /// a region makes values on several devices, only those of the main one go, and only if the
+  /// budget is about that one alone.
   bool offload = false;
   /// Under a budget only, and not together with `offload`. Plans say how much they round, and
   /// reports that gradients are not plain's. Their promise in seconds is not measured again. What

@@ -25,9 +25,12 @@ constexpr mode_t kUsual = 0666;  // less what the umask takes away
 constexpr mode_t kPrivate = 0600;
 constexpr mode_t kPermissions = 07777;
 
-[[noreturn]] void refuse(std::string_view function, const fs::path& path, std::string requirement) {
-  raise({function, "file", path.string(), std::move(requirement),
-         "Pass a file in a folder that exists and takes new files"});
+constexpr const char* kNeedsFolder = "Pass a file in a folder that exists and takes new files";
+constexpr const char* kNeedsOther = "Pass a file that another can take the place of";
+
+[[noreturn]] void refuse(std::string_view function, const fs::path& path, std::string requirement,
+                         const char* advice) {
+  raise({function, "file", path.string(), std::move(requirement), advice});
 }
 
 /// The disk or the reader is at fault, not the argument.
@@ -171,6 +174,29 @@ bool is_replaceable(const FileTarget& target) {
   return target.in_place || (fs::is_directory(folder, error) && may_write(folder));
 }
 
+/// Whether something else is mounted at `path`, as containers do with single files. It keeps its
+/// name.
+bool is_mounted(const fs::path& path) {
+#ifdef STATX_ATTR_MOUNT_ROOT
+  struct statx there {};
+  return ::statx(AT_FDCWD, path.c_str(), AT_SYMLINK_NOFOLLOW, STATX_TYPE, &there) == 0 &&
+         (there.stx_attributes & STATX_ATTR_MOUNT_ROOT) != 0;
+#else
+  static_cast<void>(path);
+  return false;  // writing will tell
+#endif
+}
+
+/// Whether another user's file is there that its folder lets nobody else rename, as /tmp does.
+bool is_protected(const fs::path& path) {
+  struct stat folder {};
+  struct stat file {};
+  const uid_t user = ::geteuid();
+  if (user == 0 || ::stat(path.parent_path().c_str(), &folder) != 0) return false;
+  if ((folder.st_mode & S_ISVTX) == 0 || folder.st_uid == user) return false;
+  return ::lstat(path.c_str(), &file) == 0 && file.st_uid != user;
+}
+
 }  // namespace
 
 void replace_file(std::string_view function, const fs::path& path, std::string_view text) {
@@ -181,7 +207,13 @@ void replace_file(std::string_view function, const fs::path& path, std::string_v
 }
 
 void check_replaceable(std::string_view function, const fs::path& path) {
-  if (!is_replaceable(file_target(path))) refuse(function, path, "writable");
+  const auto target = file_target(path);
+  if (!is_replaceable(target)) refuse(function, path, "writable", kNeedsFolder);
+  if (target.in_place) return;
+  if (is_mounted(target.path)) refuse(function, path, "no mount point", kNeedsOther);
+  if (is_protected(target.path)) {
+    refuse(function, path, "your own, as its folder is sticky", kNeedsOther);
+  }
 }
 
 bool is_same_file(const fs::path& a, const fs::path& b) {

@@ -14,8 +14,13 @@ std::string read_file(std::string_view function, const fs::path& path, std::int6
   constexpr std::size_t kPartBytes = std::size_t{1} << 20;
   std::ifstream file(path, std::ios::binary);
   std::error_code error;
-  if (!file || fs::is_directory(path, error)) {
-    raise({function, "file", path.string(), "readable", "Pass a file that exists"});
+  const auto status = fs::status(path, error);
+  if (fs::is_directory(status)) {
+    raise({function, "file", path.string(), "no folder", "Pass a file"});
+  }
+  if (!file) {
+    raise({function, "file", path.string(), "readable",
+           fs::exists(status) ? "Pass a file that you may read" : "Pass a file that exists"});
   }
   std::string text;
   std::string part(kPartBytes, '\0');

@@ -2,6 +2,8 @@
 
 #include <fcntl.h>
 #include <gtest/gtest.h>
+#include <sched.h>
+#include <sys/mount.h>
 #include <sys/resource.h>
 #include <sys/stat.h>
 #include <sys/wait.h>
@@ -11,6 +13,7 @@
 #include <csignal>
 #include <filesystem>
 #include <fstream>
+#include <functional>
 #include <iterator>
 #include <string>
 
@@ -42,6 +45,35 @@ void expect_not_taken(const fs::path& path, const std::string& text, const std::
     EXPECT_NE(std::string(error.what()).find(reason), std::string::npos) << error.what();
     EXPECT_NE(std::string(error.what()).find("must take all"), std::string::npos) << error.what();
   }
+}
+
+/// Why check_replaceable() refuses `path` in another process, which calls `change` first: "" if it
+/// does not, "no change" if that returns false.
+std::string refusal(const fs::path& path, const std::function<bool()>& change) {
+  std::array<int, 2> pipe{};
+  EXPECT_EQ(::pipe(pipe.data()), 0);
+  const pid_t child = ::fork();
+  if (child == 0) {
+    std::string found;
+    try {
+      if (!change())
+        found = "no change";
+      else
+        check_replaceable("the test", path);
+    } catch (const std::invalid_argument& error) {
+      found = error.what();
+    }
+    const bool is_told = ::write(pipe[1], found.data(), found.size()) >= 0;
+    ::_exit(is_told ? 0 : 1);
+  }
+  ::close(pipe[1]);
+  std::string found(1000, '\0');
+  found.resize(static_cast<std::size_t>(::read(pipe[0], found.data(), found.size())));
+  ::close(pipe[0]);
+  int status = 0;
+  EXPECT_EQ(::waitpid(child, &status, 0), child);
+  EXPECT_TRUE(WIFEXITED(status) && WEXITSTATUS(status) == 0);
+  return found;
 }
 
 /// No file of this process may grow beyond so many bytes, as on a disk that is full.
@@ -158,6 +190,39 @@ TEST(FileReplacement, IsRefusedBeforeAnythingIsOpened) {
     expect_invalid([&] { check_replaceable("--out", folder / path); },
                    "but must be writable. Pass a file in a folder that exists and takes new files");
   }
+}
+
+TEST(FileReplacement, RefusesAMountPoint) {
+  const test::TemporaryFolder folder;
+  replace_file("the test", folder / "file", "old");
+  const fs::path file = folder / "file";
+  const auto found = refusal(file, [&] {
+    return ::unshare(CLONE_NEWUSER | CLONE_NEWNS) == 0 &&
+           ::mount(file.c_str(), file.c_str(), nullptr, MS_BIND, nullptr) == 0;
+  });
+  if (found == "no change") GTEST_SKIP() << "this system lets programs mount nothing";
+  EXPECT_EQ(found, "the test: file is " + file.string() +
+                       ", but must be no mount point. Pass a file that another can take the "
+                       "place of.");
+}
+
+TEST(FileReplacement, RefusesAnothersFileInAStickyFolder) {
+  if (::geteuid() != 0) GTEST_SKIP() << "only root can become another user";
+  const test::TemporaryFolder folder;
+  fs::create_directory(folder / "shared");
+  ASSERT_EQ(::chmod((folder / ".").c_str(), 0755), 0);
+  ASSERT_EQ(::chmod((folder / "shared").c_str(), 01777), 0);
+  const fs::path file = folder / "shared/file";
+  replace_file("the test", file, "old");
+  ASSERT_EQ(::chmod(file.c_str(), 0666), 0);
+  const auto become_another = [] { return ::setuid(65534) == 0; };
+  EXPECT_EQ(refusal(file, become_another),
+            "the test: file is " + file.string() +
+                ", but must be your own, as its folder is sticky. Pass a file that another can "
+                "take the place of.");
+  EXPECT_EQ(refusal(folder / "shared/new", become_another), "");
+  ASSERT_EQ(::chmod((folder / "shared").c_str(), 0777), 0);
+  EXPECT_EQ(refusal(file, become_another), "");
 }
 
 TEST(FileReplacement, KnowsOneFileByItsNames) {

@@ -118,7 +118,7 @@ TEST(PlanFile, ReplacesWhatALinkPointsTo) {
 TEST(PlanFile, NamesTheFileThatCannotBeReadOrWritten) {
   const test::TemporaryFolder folder;
   expect_invalid([&] { load_plan(folder / "none"); }, "none, but must be readable");
-  expect_invalid([&] { load_plan(folder / ""); }, "but must be readable");
+  expect_invalid([&] { load_plan(folder / ""); }, "but must be no folder");
   expect_invalid([&] { save_plan({}, folder / "none/plan.json"); },
                  "none/plan.json, but must be writable");
   std::ofstream(folder / "plan.json") << "{\n";

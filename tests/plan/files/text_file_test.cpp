@@ -29,8 +29,13 @@ TEST(TextFile, ThatDoesNotEndIsRefused) {
 
 TEST(TextFile, ThatIsNoneIsRefused) {
   const test::TemporaryFolder folder;
-  expect_invalid([&] { read_file("the test", folder / "none"); }, "none, but must be readable");
-  expect_invalid([&] { read_file("the test", folder / ""); }, "but must be readable");
+  expect_invalid([&] { read_file("the test", folder / "none"); },
+                 "none, but must be readable. Pass a file that exists");
+  expect_invalid([&] { read_file("the test", folder / ""); }, "but must be no folder");
+  expect_invalid([&] { read_file("the test", ""); }, "but must be readable");
+  // Opening it ends with an error for root, too.
+  std::filesystem::create_symlink("round", folder / "round");
+  expect_invalid([&] { read_file("the test", folder / "round"); }, "Pass a file that exists");
 }
 
 }  // namespace
