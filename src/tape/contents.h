@@ -19,6 +19,8 @@ namespace gradrecomp::tape {
 //
 // - What a factory makes, and what else is constant to autograd, is printed when it is made and
 //   compared whenever an op or autograd reads it: the program may have filled it by hand.
+// - Memory that is found to be filled by hand, or that only a pointer can have filled, is printed
+//   part by part as ops read it: other parts may yet be filled.
 // - What replays will read while the program still holds it is printed when it is first read or,
 //   for what the recorder did not know to matter then, when the tape is sealed. It is compared by
 //   each replay that reads it.
@@ -43,6 +45,7 @@ class Contents {
  public:
   /// Notes what `value` contains, and forgets what it contained before.
   void print(ValueId value, const c10::Storage& storage, const Geometry& geometry, Look look);
+  void forget(ValueId value) { known_.erase(value); }
   /// Notes what `value` contains where a write, of which `written` shows all, made it of `before`,
   /// whose content is forgotten. If that was known whole, all other bytes are still to be as they
   /// were then; else they are taken as they are.

@@ -146,7 +146,9 @@ void Tape::print_shown(ValueId id, const Geometry& shown, bool reads_beyond) {
 
 // Functions of the program tell autograd of writes that have been recorded, too.
 bool Tape::is_as_printed(ValueId id) const {
-  if (!values_[id].has_print || !contents_->knows_whole(id)) return false;
+  const Value& value = values_[id];
+  const bool is_filled_by_hand = value.uninitialized;  // then all that was read of it is known
+  if (!value.has_print || !(is_filled_by_hand || contents_->knows_whole(id))) return false;
   const auto storage = original_of(id);
   return storage && contents_->fits(id, storage);
 }

@@ -143,7 +143,7 @@ class Tape : public std::enable_shared_from_this<Tape> {
   /// The same of what a tensor shows of it, or of all of it where that `reads_beyond` what it
   /// shows, unless it is known. guard() says how.
   void print_shown(ValueId value, const Geometry& shown, bool reads_beyond);
-  /// Whether the program still holds exactly what was noted of all of it.
+  /// Whether the program still holds exactly what was noted of all that ops may have read of it.
   [[nodiscard]] bool is_as_printed(ValueId value) const;
 
   // --- who holds it, and who wants it ---

@@ -89,7 +89,7 @@ struct Value {
   std::uint16_t num_due_bumps = 0;
   Hold hold = Hold::none;
   bool external : 1 = false;
-  bool uninitialized : 1 = false;  ///< made by an empty-like op and not written yet
+  bool uninitialized : 1 = false;  ///< only by hand has it been written, if it has been
   bool must_keep : 1 = false;      ///< is a source, or would be if the program let go of it
   bool lost : 1 = false;           ///< cannot be made again and is not held
   bool lent : 1 = false;           ///< lent to LibTorch, or by an operator that keeps hold of it

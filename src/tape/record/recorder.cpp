@@ -336,7 +336,7 @@ void Recorder::prepare_writes(Draft& draft) {
   }
   // Counted after the snapshots: the write itself needs none.
   for (const Read& read : draft.op.reads) {
-    if (!read.scratch) writer_.count_read(read);
+    if (!read.scratch) writer_.count_read(draft.op, read);
   }
 }
 

@@ -144,7 +144,7 @@ std::optional<Part> take_application(Op& call, c10::ArrayRef<c10::IValue> return
   for (const at::Tensor& statistic : statistics) {
     part.op.reads.push_back(read_back(statistic, tape));
     tape.make_source(part.op.reads.back().value);
-    writer.count_read(part.op.reads.back());
+    writer.count_read(part.op, part.op.reads.back());
   }
   part.op.substitute = substitute;
   move_result(call, result, part.op, tape);
@@ -174,7 +174,7 @@ Part unpacking(Op& call, c10::ArrayRef<c10::IValue> returns, std::int16_t output
   Part part{part_of(call), form->pack(returned)};
   const ValueId packed = writer.add_value(part.made, static_cast<OpId>(tape.ops().size()));
   part.op.reads.push_back(read_back(part.made, tape));
-  writer.count_read(part.op.reads.back());
+  writer.count_read(part.op, part.op.reads.back());
   part.op.substitute = form;
   part.op.method.formula = 0;
   move_result(call, returned, part.op, tape);

@@ -166,16 +166,33 @@ void TapeWriter::let_go_if_passing(ValueId id) {
   if (is_passing && value.num_handles == 0 && value.hold == Hold::source) tape_.let_go(id);
 }
 
-void TapeWriter::count_read(const Read& read) {
+void TapeWriter::count_read(const Op& op, const Read& read) {
   Value& value = values()[read.value];
   // A read of an empty-like op's result before any recorded write reads what a raw kernel put
   // there, which cannot be made again. Autograd or a plan may have asked for it before.
   if (value.uninitialized && !read.written) {
-    const bool is_known = value.has_print;
     tape_.make_source(read.value);
-    if (!is_known) tape_.print(read.value, *read.geometry, Guard::sampled);
+    print_part(read.value, *read.geometry, reads_whole(op, read));
   }
   ++value.num_reads;
+}
+
+// Such as the slots of a buffer, of which one is filled after another has been read.
+void TapeWriter::print_part(ValueId id, const Geometry& shown, bool reads_beyond) {
+  Value& value = values()[id];
+  Contents& contents = tape_.contents();
+  if (value.has_print && contents.knows(id, shown, reads_beyond, Look::whole)) return;
+  const auto storage = tape_.live_storage(id);
+  if (!storage || !Print::can_look_at(storage)) return;
+  contents.print_shown(id, storage, {shown, reads_beyond, false}, Look::whole);
+  value.has_print = true;
+}
+
+void TapeWriter::set_filled_by_hand(ValueId id) {
+  tape_.make_source(id);
+  tape_.contents().forget(id);
+  values()[id].has_print = false;
+  values()[id].uninitialized = true;
 }
 
 void TapeWriter::print_source(ValueId id, const Geometry& shown, bool reads_beyond) {

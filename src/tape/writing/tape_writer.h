@@ -22,7 +22,7 @@ class TapeWriter {
   /// does not change when the program's own temporary dies.
   ValueId add_constant(const at::Tensor& number);
   /// Notes that a recorded op reads a value.
-  void count_read(const Read& read);
+  void count_read(const Op& op, const Read& read);
   /// Takes that back, for one that no replay runs.
   void discount_read(ValueId value) { --values()[value].num_reads; }
   /// Whether ops have written to memory outside the region.
@@ -36,6 +36,9 @@ class TapeWriter {
   ValueId add_version(ValueId old, c10::Storage storage, OpId producer, bool bumps);
   /// Marks `value` as made by an empty-like op.
   void set_uninitialized(ValueId value) { values()[value].uninitialized = true; }
+  /// Makes it a source that the program goes on to fill by hand: what ops read of it from now on is
+  /// noted part by part.
+  void set_filled_by_hand(ValueId value);
   /// Notes that its memory has another owner, too. Nothing is made again from it.
   void set_lent(ValueId value) { values()[value].lent = true; }
   OpId add_op(Op&& op);
@@ -49,6 +52,8 @@ class TapeWriter {
   /// Notes what a tensor shows of a source, and all of it if that `reads_beyond` what it shows,
   /// unless it is known or does not matter.
   void print_source(ValueId value, const Geometry& shown, bool reads_beyond);
+  /// Notes the same of memory that is filled by hand, whatever the guard is.
+  void print_part(ValueId value, const Geometry& shown, bool reads_beyond);
   /// Whether the content of `value` is unknown, though the guard could know it.
   [[nodiscard]] bool is_unknown(ValueId value) const;
   /// Whether what `shown` shows of `value`, or any of it if null, has been written unseen since the

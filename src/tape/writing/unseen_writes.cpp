@@ -79,7 +79,8 @@ void UnseenWrites::look_at_part(const at::Tensor& tensor, bool bumped) {
 void UnseenWrites::look_at(const at::Tensor& tensor, bool whole, bool bumped) {
   const ValueId known = tape_.find(tensor);
   if (known < 0) return;
-  const bool is_part_enough = tape_.values()[known].external && !whole;
+  const Value& value = tape_.values()[known];
+  const bool is_part_enough = (value.external || value.uninitialized) && !whole;
   const bool is_written =
       writer_.was_written_unseen(known, is_part_enough ? &tensor : nullptr, bumped);
   if (is_written) trust_as_it_is(tensor, known);
@@ -92,6 +93,7 @@ void UnseenWrites::trust_as_it_is(const at::Tensor& tensor, ValueId value) {
     record_(tensor);
     value = writer_.read(tensor);
   }
+  if (!tape_.values()[value].external) return writer_.set_filled_by_hand(value);
   tape_.make_source(value);
   tape_.print(value, Geometry(tensor), Guard::whole);
 }
@@ -121,7 +123,9 @@ void UnseenWrites::look_at_watched() {
 }
 
 bool UnseenWrites::has_changed(ValueId value) const {
-  const bool is_known = tape_.values()[value].has_print && tape_.contents().knows_whole(value);
+  const Value& known = tape_.values()[value];
+  if (!known.has_print) return false;
+  const bool is_known = known.uninitialized || tape_.contents().knows_whole(value);
   return is_known && !tape_.is_as_printed(value);
 }
 

@@ -100,6 +100,42 @@ TEST(RawWrite, H2IntoOneBufferThatALoopUsesAgainGivesEachWhatItReadOrAnError) {
   EXPECT_LE(num_errors, std::ranges::count_if(every_mode(), is_unverified));
 }
 
+/// A step that fills the slots of a `buffer` one after the other, each read before the next.
+template <typename Make, typename Read>
+auto rollout(std::int64_t width, Make make, Read read) {
+  return steps_of(width, [make, read](Layers& layers, const at::Tensor& x, int step) {
+    auto buffer = make(at::IntArrayRef{4, x.size(0), x.size(1)});
+    auto h = layers.a(x);
+    for (int slot = 0; slot < 4; ++slot) {
+      auto* numbers = buffer.template data_ptr<float>() + slot * x.numel();
+      for (int i = 0; i < x.numel(); ++i)
+        numbers[i] = 0.1F * static_cast<float>(i % 7 + slot - step);
+      h = torch::tanh(h + layers.a(read(buffer, slot)));
+    }
+    return layers.b(h.exp());
+  });
+}
+
+TEST(RawWrite, H2IntoSlotsOfOneBufferThatAreReadInTurnIsExact) {
+  using Make = std::function<at::Tensor(at::IntArrayRef)>;
+  using ReadSlot = std::function<at::Tensor(const at::Tensor& buffer, int slot)>;
+  const std::vector<Make> factories = {[](at::IntArrayRef s) { return torch::empty(s); },
+                                       [](at::IntArrayRef s) { return torch::zeros(s); },
+                                       [](at::IntArrayRef s) { return torch::rand(s).mul(2); }};
+  const std::vector<ReadSlot> reads = {
+      [](const at::Tensor& b, int slot) { return b[slot]; },
+      [](const at::Tensor& b, int slot) { return b[slot].clone(); },
+      [](const at::Tensor& b, int slot) { return b.narrow(0, 0, slot + 1).sum(0); }};
+  for (const std::int64_t width : {8, 144}) {
+    for (std::size_t i = 0; i < factories.size(); ++i) {
+      for (std::size_t j = 0; j < reads.size(); ++j) {
+        SCOPED_TRACE(std::to_string(width) + ", " + std::to_string(i) + ", " + std::to_string(j));
+        expect_same_in_every_mode(rollout(width, factories[i], reads[j]));
+      }
+    }
+  }
+}
+
 // Autograd asks for it before the op that reads it is recorded.
 TEST(RawWrite, H2IntoABufferThatAutogradHasSavedIsSeen) {
   const auto program = steps_of(8, [](Layers& layers, const at::Tensor& x, int /*step*/) {
