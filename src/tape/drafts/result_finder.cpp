@@ -1,6 +1,7 @@
 #include "tape/drafts/result_finder.h"
 
 #include <optional>
+#include <string>
 #include <utility>
 
 #include "tape/aten/bytes.h"
@@ -14,6 +15,19 @@ namespace {
 /// Whether autograd never follows what has such elements, so that the program may edit it by hand.
 bool is_never_differentiated(c10::ScalarType type) {
   return !c10::isFloatingType(type) && !c10::isComplexType(type);
+}
+
+/// Whether autograd may not follow what `returned` holds, though it follows what the call read.
+bool may_be_unfollowed(const Draft& draft, const c10::IValue& returned) {
+  const bool counts = draft.op.name().find("::hist") != std::string::npos;  // histc, histogram
+  return returned.isTensorList() || counts;
+}
+
+/// The same of what it wrote, as it does not yet: one of several, or running statistics.
+bool is_written_besides(const Draft& draft, const Draft::Written& written) {
+  const auto impl = written.tensor.lock();
+  const bool is_declared = draft.traits.writes[draft.op.reads[written.read].argument] != 0;
+  return (!is_declared || draft.written.size() > 1) && impl && !impl->requires_grad();
 }
 
 /// Whether the operator that returned `tensor` may write to its memory once more, as one that is
@@ -79,7 +93,8 @@ void ResultFinder::find_result(Draft& draft, const at::Tensor& tensor, std::int1
   if (draft.traits.uninitialized) {
     writer_.set_uninitialized(id);
   } else if (draft.is_constant || is_factory(draft.op) ||
-             is_never_differentiated(tensor.scalar_type())) {
+             is_never_differentiated(tensor.scalar_type()) ||
+             may_be_unfollowed(draft, returned[static_cast<std::size_t>(output)])) {
     print_result(draft, id, Geometry(tensor), is_factory(draft.op));
   }
   draft.op.results.push_back({.value = id, .element = element, .output = output});
@@ -115,7 +130,8 @@ void ResultFinder::find_version(Draft& draft, const Draft::Written& written, c10
   const bool bumps = is_declared && draft.traits.bumps && !draft.has_failed;
   const Before earlier{.was_printed = before.has_print,
                        .was_rubbish = is_rubbish(before),
-                       .is_replaced = read.geometry->fills(before.bytes)};
+                       .is_replaced = read.geometry->fills(before.bytes),
+                       .is_constant = draft.is_constant || is_written_besides(draft, written)};
   const auto after = earlier.was_rubbish ? geometry_after(written) : std::nullopt;
   const Geometry& shown = after ? *after : *read.geometry;
   // What it has not written contains what the program left there by hand.
@@ -130,10 +146,10 @@ void ResultFinder::find_version(Draft& draft, const Draft::Written& written, c10
 void ResultFinder::print_version(const Draft& draft, ValueId value, ValueId old,
                                  const Geometry& shown, const Before& before) {
   const bool is_filled = before.is_replaced && fills_alone(draft.op);
-  const bool is_constant = draft.is_constant || is_never_differentiated(shown.scalar_type());
-  if (draft.traits.resizes && before.was_rubbish) {
-    writer_.set_uninitialized(value);
-  } else if (before.was_printed && !draft.traits.resizes && is_constant) {
+  const bool is_constant = before.is_constant || is_never_differentiated(shown.scalar_type());
+  if (draft.traits.resizes) {
+    writer_.set_uninitialized(value);  // what it has grown by, at least
+  } else if (before.was_printed && is_constant) {
     // A constant goes on as one.
     if (draft.traits.writes_shown) {
       tape_.print_after_write(value, old, shown);

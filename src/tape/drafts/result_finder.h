@@ -39,6 +39,7 @@ class ResultFinder {
     bool was_printed = false;
     bool was_rubbish = false;
     bool is_replaced = false;  ///< from end to end
+    bool is_constant = false;  ///< to autograd, which goes on not to follow it
   };
   void print_version(const Draft& draft, ValueId value, ValueId old, const Geometry& shown,
                      const Before& before);

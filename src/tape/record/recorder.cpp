@@ -329,7 +329,8 @@ void Recorder::prepare_writes(Draft& draft) {
       return other.value == read.value && !other.written;
     });
     const bool overwrites = draft.traits.fills && read.geometry->fills(value.bytes) && !reads_too;
-    const bool goes_on = value.uninitialized ? !overwrites : value.must_keep;
+    const bool has_maker = value.producer >= 0 && tape_->ops()[value.producer].replayable;
+    const bool goes_on = value.uninitialized ? !overwrites || !has_maker : value.must_keep;
     const bool makes_rubbish = draft.traits.resizes && is_rubbish(value);
     const bool adds_rubbish = draft.traits.resizes && !is_rubbish(value);
     if (adds_rubbish || (goes_on && !makes_rubbish && !value.snapshot)) draft.op.replayable = false;

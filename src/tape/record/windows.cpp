@@ -1,6 +1,7 @@
 #include "tape/record/windows.h"
 
 #include <algorithm>
+#include <unordered_set>
 #include <utility>
 
 #include "tape/dispatch/recording_pause.h"
@@ -62,6 +63,7 @@ std::vector<ReplayTimes> Windows::close(bool is_last, bool takes_apart) {
         verify(writer_.tape(), window_.first_op, following.first_op, takes_apart, pattern_fits_);
   }
   held_bytes_ += crossing_bytes();
+  keep_beside_filled();
   settle(window_.first_value, keeps_saved_ || is_last);
   for (const ValueId boundary : window_.overwritten) writer_.forget_overwritten(boundary);
   window_ = std::move(following);
@@ -72,6 +74,25 @@ Windows::Window Windows::next() const {
   const Tape& tape = writer_.tape();
   return {.first_op = static_cast<OpId>(tape.ops().size()),
           .first_value = static_cast<ValueId>(tape.values().size())};
+}
+
+void Windows::keep_beside_filled() {
+  const Tape& tape = writer_.tape();
+  std::unordered_set<ValueId> at_risk;
+  const auto is_at_risk = [&](const Read& read) {
+    const Value& value = tape.values()[read.value];
+    return is_filled_by_hand(value) || at_risk.contains(read.value);
+  };
+  for (auto op = tape.ops().begin() + window_.first_op; op != tape.ops().end(); ++op) {
+    if (std::ranges::none_of(op->reads, is_at_risk)) continue;
+    for (const Result& result : op->results) {
+      const Value& value = tape.values()[result.value];
+      if (value.hold == Hold::none) at_risk.insert(result.value);
+      if (value.hold != Hold::window) continue;
+      writer_.keep(result.value);
+      held_bytes_ += value.bytes;
+    }
+  }
 }
 
 void Windows::settle(ValueId first, bool keeps_saved) {

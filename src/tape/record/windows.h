@@ -58,6 +58,9 @@ class Windows {
   /// What the program still holds of the values from `first` on becomes a boundary, the rest is
   /// dropped, unless autograd has saved it and `keeps_saved`.
   void settle(ValueId first, bool keeps_saved);
+  /// Keeps what is held of the current one and could not be made again if the program wrote once
+  /// more to memory that it fills by hand.
+  void keep_beside_filled();
   /// The bytes that would become a boundary if the current one ended now.
   [[nodiscard]] std::int64_t crossing_bytes() const;
   [[nodiscard]] bool may_become_boundary(ValueId value) const;

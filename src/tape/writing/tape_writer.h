@@ -4,6 +4,9 @@
 
 namespace gradrecomp::tape {
 
+/// Whether it is kept as something wrote it that the tape has not seen, which may write again.
+inline bool is_filled_by_hand(const Value& value) { return value.uninitialized && value.must_keep; }
+
 /// Adds to a tape what a recorder sees.
 ///
 /// Threads:  the one that records.

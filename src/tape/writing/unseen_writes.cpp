@@ -1,6 +1,7 @@
 #include "tape/writing/unseen_writes.h"
 
 #include <algorithm>
+#include <unordered_set>
 #include <utility>
 
 #include "tape/aten/below_recording.h"
@@ -113,6 +114,9 @@ void UnseenWrites::watch_content(ValueId value) {
 
 // A replay would read what the program has written since, while that still holds the memory.
 void UnseenWrites::look_at_watched() {
+  for (ValueId id = 0; id < static_cast<ValueId>(tape_.values().size()); ++id) {
+    if (is_filled_by_hand(tape_.values()[id])) watched_.push_back(id);
+  }
   for (const ValueId id : std::exchange(watched_, {})) {
     const Value& value = tape_.values()[id];
     if (value.overwritten_by >= 0 || value.num_reads == 0 || !has_changed(id)) continue;
@@ -125,7 +129,7 @@ void UnseenWrites::look_at_watched() {
 bool UnseenWrites::has_changed(ValueId value) const {
   const Value& known = tape_.values()[value];
   if (!known.has_print) return false;
-  const bool is_known = known.uninitialized || tape_.contents().knows_whole(value);
+  const bool is_known = is_filled_by_hand(known) || tape_.contents().knows_whole(value);
   return is_known && !tape_.is_as_printed(value);
 }
 
@@ -136,6 +140,21 @@ void UnseenWrites::lose_content(ValueId id) {
   const Value& value = tape_.values()[id];
   if (value.hold != Hold::source && value.storage && value.is_content_of(value.storage)) {
     tape_.let_go(id);
+  }
+  if (value.lost) keep_what_hangs_on(id);
+}
+
+// Else the steps that follow the sequence would try to make again what this one has kept.
+void UnseenWrites::keep_what_hangs_on(ValueId lost) {
+  std::unordered_set<ValueId> gone = {lost};
+  for (Op& op : tape_.ops()) {
+    const auto is_gone = [&](const Read& read) { return gone.contains(read.value); };
+    if (std::ranges::none_of(op.reads, is_gone)) continue;
+    op.replayable = false;
+    for (const Result& result : op.results) {
+      if (!tape_.live_storage(result.value)) gone.insert(result.value);
+      tape_.make_source(result.value);
+    }
   }
 }
 

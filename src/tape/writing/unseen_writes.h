@@ -54,6 +54,8 @@ class UnseenWrites {
   void trust_as_it_is(const at::Tensor& tensor, ValueId value);
   [[nodiscard]] bool has_changed(ValueId value) const;
   void lose_content(ValueId value);
+  /// Of what was made of a value that cannot be made again, and is not held, keeps what there is.
+  void keep_what_hangs_on(ValueId lost);
 
   Tape& tape_;
   TapeWriter& writer_;

@@ -136,6 +136,115 @@ TEST(RawWrite, H2IntoSlotsOfOneBufferThatAreReadInTurnIsExact) {
   }
 }
 
+// Each slot is filled again, by when a window of the first step has dropped what was made of it.
+TEST(RawWrite, H2OntoWhatOpsHaveReadOfOneBufferIsExactButUnderCheckpoint) {
+  using Step = std::function<at::Tensor(Layers & layers, const at::Tensor& x, int step)>;
+  const auto fill = [](const at::Tensor& part, int seed) {
+    for (int i = 0; i < part.numel(); ++i) {
+      part.data_ptr<float>()[i] = 0.1F * static_cast<float>((i + 3 * seed) % 7 - 3);
+    }
+  };
+  const std::vector<Step> steps = {[&](Layers& layers, const at::Tensor& x, int step) {
+                                     auto ring = torch::zeros({2, x.size(0), x.size(1)});
+                                     auto h = layers.a(x);
+                                     for (int i = 0; i < 5; ++i) {
+                                       fill(ring[i % 2], i + step);
+                                       h = layers.a(torch::tanh(h + ring[i % 2]));
+                                     }
+                                     return layers.b(h.exp());
+                                   },
+                                   [&](Layers& layers, const at::Tensor& x, int step) {
+                                     auto buffer = torch::empty_like(x);
+                                     fill(buffer, step);
+                                     auto h = (torch::tanh(layers.a(x)) * buffer.sin()).sin();
+                                     fill(buffer, step + 1);
+                                     return layers.b((h * buffer.exp()).exp());
+                                   },
+                                   [&](Layers& layers, const at::Tensor& x, int step) {
+                                     auto slots = torch::zeros({3, x.size(0), x.size(1)});
+                                     auto h = layers.a(x);
+                                     for (int i = 0; i < 3; ++i) {
+                                       fill(slots[i], i + step);
+                                       h = layers.a(torch::tanh(h + slots[i].sin()));
+                                     }
+                                     fill(slots[0], 9);  // and reads it no more
+                                     return layers.b(h.exp());
+                                   }};
+  for (std::size_t i = 0; i < steps.size(); ++i) {
+    SCOPED_TRACE(i);
+    const int num_errors = expect_same_or_error_in_every_mode(
+        steps_of(16, steps[i]),
+        {.text = "were overwritten by another thread or without the dispatcher's knowledge",
+         .least_num_same = 20});
+    EXPECT_LE(num_errors, 1);
+  }
+}
+
+// Of the results of one call autograd may follow some alone.
+TEST(RawWrite, H2OntoWhatAutogradDoesNotFollowOfACallIsExact) {
+  using Step = std::function<at::Tensor(Layers & layers, const at::Tensor& x, int step)>;
+  const auto scale = [](const at::Tensor& part, float by) {
+    for (int i = 0; i < part.numel(); ++i) part.data_ptr<float>()[i] *= by;
+  };
+  const std::vector<Step> steps = {
+      [&](Layers& layers, const at::Tensor& x, int step) {
+        const auto y = layers.a(x);
+        const auto z = y.sin();
+        const auto constant = torch::ones_like(x);
+        at::_foreach_add_({constant, z}, {torch::ones_like(x), y});
+        auto h = torch::tanh(z * constant.exp());
+        scale(constant, 0.25F * static_cast<float>(step + 1));
+        return layers.b(torch::tanh(h * constant.exp()));
+      },
+      [&](Layers& layers, const at::Tensor& x, int step) {
+        const auto y = layers.a(x);
+        const auto made = at::_foreach_mul({torch::ones_like(x), y}, 2.0);
+        scale(made[0], 0.25F * static_cast<float>(step + 1));
+        return layers.b(torch::tanh(made[1]) * made[0].exp());
+      },
+      [&](Layers& layers, const at::Tensor& x, int step) {
+        const auto mean = torch::zeros({x.size(1)});
+        const auto variance = torch::ones({x.size(1)});
+        auto h = at::batch_norm(layers.a(x), {}, {}, mean, variance, true, 0.1, 1e-5, false);
+        h = torch::tanh(h * mean.exp());
+        scale(mean, static_cast<float>(step + 2));
+        return layers.b(torch::tanh(h * mean.exp()));
+      },
+      [&](Layers& layers, const at::Tensor& x, int step) {
+        const auto y = layers.a(x);
+        const auto counts = at::histc(y, x.size(1), -1, 1);
+        scale(counts, 0.01F * static_cast<float>(step + 1));
+        return layers.b(torch::tanh(y) * counts.exp());
+      }};
+  for (std::size_t i = 0; i < steps.size(); ++i) {
+    SCOPED_TRACE(i);
+    const int num_errors = expect_same_or_error_in_every_mode(
+        steps_of(16, steps[i]),
+        {.text = "were overwritten by another thread or without the dispatcher's knowledge",
+         .least_num_same = 20});
+    EXPECT_LE(num_errors, 1);
+  }
+}
+
+TEST(RawWrite, H2IntoWhatAFactorysResultHasGrownByIsSeen) {
+  const int num_errors = expect_same_or_error_in_every_mode(
+      steps_of(16,
+               [](Layers& layers, const at::Tensor& x, int step) {
+                 const auto slots = torch::full({1, x.size(0), x.size(1)}, 0.25);
+                 slots.resize_({2, x.size(0), x.size(1)});
+                 auto h = layers.a(x);
+                 for (int i = 0; i < 2; ++i) {
+                   auto* numbers = slots.data_ptr<float>() + x.numel();
+                   std::fill_n(numbers, x.numel(), 0.1F * static_cast<float>(step + 3 * i));
+                   h = layers.a(torch::tanh(h + slots[1].sin()));
+                 }
+                 return layers.b(h * slots[0].sin());
+               }),
+      {.text = "were overwritten by another thread or without the dispatcher's knowledge",
+       .least_num_same = 20});
+  EXPECT_LE(num_errors, 1);
+}
+
 // Autograd asks for it before the op that reads it is recorded.
 TEST(RawWrite, H2IntoABufferThatAutogradHasSavedIsSeen) {
   const auto program = steps_of(8, [](Layers& layers, const at::Tensor& x, int /*step*/) {
