@@ -136,9 +136,22 @@ TEST(RawWrite, H2IntoSlotsOfOneBufferThatAreReadInTurnIsExact) {
   }
 }
 
+using Step = std::function<at::Tensor(Layers& layers, const at::Tensor& x, int step)>;
+
+/// checkpoint() has dropped what another mode keeps once it sees such a write.
+void expect_exact_but_under_checkpoint(const std::vector<Step>& steps) {
+  for (std::size_t i = 0; i < steps.size(); ++i) {
+    SCOPED_TRACE(i);
+    const int num_errors = expect_same_or_error_in_every_mode(
+        steps_of(16, steps[i]),
+        {.text = "were overwritten by another thread or without the dispatcher's knowledge",
+         .least_num_same = 20});
+    EXPECT_LE(num_errors, 1);
+  }
+}
+
 // Each slot is filled again, by when a window of the first step has dropped what was made of it.
 TEST(RawWrite, H2OntoWhatOpsHaveReadOfOneBufferIsExactButUnderCheckpoint) {
-  using Step = std::function<at::Tensor(Layers & layers, const at::Tensor& x, int step)>;
   const auto fill = [](const at::Tensor& part, int seed) {
     for (int i = 0; i < part.numel(); ++i) {
       part.data_ptr<float>()[i] = 0.1F * static_cast<float>((i + 3 * seed) % 7 - 3);
@@ -170,19 +183,11 @@ TEST(RawWrite, H2OntoWhatOpsHaveReadOfOneBufferIsExactButUnderCheckpoint) {
                                      fill(slots[0], 9);  // and reads it no more
                                      return layers.b(h.exp());
                                    }};
-  for (std::size_t i = 0; i < steps.size(); ++i) {
-    SCOPED_TRACE(i);
-    const int num_errors = expect_same_or_error_in_every_mode(
-        steps_of(16, steps[i]),
-        {.text = "were overwritten by another thread or without the dispatcher's knowledge",
-         .least_num_same = 20});
-    EXPECT_LE(num_errors, 1);
-  }
+  expect_exact_but_under_checkpoint(steps);
 }
 
 // Of the results of one call autograd may follow some alone.
 TEST(RawWrite, H2OntoWhatAutogradDoesNotFollowOfACallIsExact) {
-  using Step = std::function<at::Tensor(Layers & layers, const at::Tensor& x, int step)>;
   const auto scale = [](const at::Tensor& part, float by) {
     for (int i = 0; i < part.numel(); ++i) part.data_ptr<float>()[i] *= by;
   };
@@ -216,33 +221,21 @@ TEST(RawWrite, H2OntoWhatAutogradDoesNotFollowOfACallIsExact) {
         scale(counts, 0.01F * static_cast<float>(step + 1));
         return layers.b(torch::tanh(y) * counts.exp());
       }};
-  for (std::size_t i = 0; i < steps.size(); ++i) {
-    SCOPED_TRACE(i);
-    const int num_errors = expect_same_or_error_in_every_mode(
-        steps_of(16, steps[i]),
-        {.text = "were overwritten by another thread or without the dispatcher's knowledge",
-         .least_num_same = 20});
-    EXPECT_LE(num_errors, 1);
-  }
+  expect_exact_but_under_checkpoint(steps);
 }
 
 TEST(RawWrite, H2IntoWhatAFactorysResultHasGrownByIsSeen) {
-  const int num_errors = expect_same_or_error_in_every_mode(
-      steps_of(16,
-               [](Layers& layers, const at::Tensor& x, int step) {
-                 const auto slots = torch::full({1, x.size(0), x.size(1)}, 0.25);
-                 slots.resize_({2, x.size(0), x.size(1)});
-                 auto h = layers.a(x);
-                 for (int i = 0; i < 2; ++i) {
-                   auto* numbers = slots.data_ptr<float>() + x.numel();
-                   std::fill_n(numbers, x.numel(), 0.1F * static_cast<float>(step + 3 * i));
-                   h = layers.a(torch::tanh(h + slots[1].sin()));
-                 }
-                 return layers.b(h * slots[0].sin());
-               }),
-      {.text = "were overwritten by another thread or without the dispatcher's knowledge",
-       .least_num_same = 20});
-  EXPECT_LE(num_errors, 1);
+  expect_exact_but_under_checkpoint({[](Layers& layers, const at::Tensor& x, int step) {
+    const auto slots = torch::full({1, x.size(0), x.size(1)}, 0.25);
+    slots.resize_({2, x.size(0), x.size(1)});
+    auto h = layers.a(x);
+    for (int i = 0; i < 2; ++i) {
+      auto* numbers = slots.data_ptr<float>() + x.numel();
+      std::fill_n(numbers, x.numel(), 0.1F * static_cast<float>(step + 3 * i));
+      h = layers.a(torch::tanh(h + slots[1].sin()));
+    }
+    return layers.b(h * slots[0].sin());
+  }});
 }
 
 // Autograd asks for it before the op that reads it is recorded.
