@@ -147,8 +147,9 @@ void Tape::print_shown(ValueId id, const Geometry& shown, bool reads_beyond) {
 // Functions of the program tell autograd of writes that have been recorded, too.
 bool Tape::is_as_printed(ValueId id) const {
   const Value& value = values_[id];
-  const bool is_filled_by_hand = value.uninitialized;  // then all that was read of it is known
-  if (!value.has_print || !(is_filled_by_hand || contents_->knows_whole(id))) return false;
+  if (!value.has_print) return false;
+  // Of what is filled by hand all that was read is known.
+  if (!value.uninitialized && !contents_->knows_whole(id)) return false;
   const auto storage = original_of(id);
   return storage && contents_->fits(id, storage);
 }

@@ -19,15 +19,16 @@ bool is_never_differentiated(c10::ScalarType type) {
 
 /// Whether autograd may not follow what `returned` holds, though it follows what the call read.
 bool may_be_unfollowed(const Draft& draft, const c10::IValue& returned) {
-  const bool counts = draft.op.name().find("::hist") != std::string::npos;  // histc, histogram
-  return returned.isTensorList() || counts;
+  if (returned.isTensorList()) return true;
+  return draft.op.name().find("::hist") != std::string::npos;  // histc, histogram
 }
 
 /// The same of what it wrote, as it does not yet: one of several, or running statistics.
 bool is_written_besides(const Draft& draft, const Draft::Written& written) {
-  const auto impl = written.tensor.lock();
   const bool is_declared = draft.traits.writes[draft.op.reads[written.read].argument] != 0;
-  return (!is_declared || draft.written.size() > 1) && impl && !impl->requires_grad();
+  if (is_declared && draft.written.size() == 1) return false;
+  const auto impl = written.tensor.lock();
+  return impl && !impl->requires_grad();
 }
 
 /// Whether the operator that returned `tensor` may write to its memory once more, as one that is
