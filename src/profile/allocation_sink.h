@@ -15,7 +15,8 @@ class AllocationSink {
   virtual void freed(const void* pointer, std::size_t bytes) = 0;
 };
 
-/// Sends this thread's allocations to `sink` too, for as long as it lives.
+/// Sends this thread's allocations to `sink` too, for as long as it lives. A no-op where they go
+/// there already, and as the thread ends.
 void add_allocation_sink(std::weak_ptr<AllocationSink> sink);
 
 }  // namespace gradrecomp::profile

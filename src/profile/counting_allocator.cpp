@@ -5,6 +5,7 @@
 #include <c10/core/alignment.h>
 #include <c10/util/Flags.h>
 
+#include <algorithm>
 #include <atomic>
 #include <cstring>
 #include <limits>
@@ -32,16 +33,25 @@ std::atomic<std::int64_t> total_bytes{0};
 // these are reached through a pointer, which lasts as long as the thread and is null by then.
 using Sinks = std::vector<std::weak_ptr<AllocationSink>>;
 constinit thread_local Sinks* present_sinks = nullptr;
+constinit thread_local bool sinks_are_gone = false;
 
 struct SinksOfThread {
   SinksOfThread() { present_sinks = &sinks; }
-  ~SinksOfThread() { present_sinks = nullptr; }
+  ~SinksOfThread() {
+    present_sinks = nullptr;
+    sinks_are_gone = true;
+  }
   Sinks sinks;
 };
 
-Sinks& sinks_of_thread() {
+Sinks* sinks_of_thread() {
+  if (sinks_are_gone) return nullptr;
   thread_local SinksOfThread of_thread;
-  return of_thread.sinks;
+  return &of_thread.sinks;
+}
+
+bool is_same(const std::weak_ptr<AllocationSink>& one, const std::weak_ptr<AllocationSink>& other) {
+  return !one.owner_before(other) && !other.owner_before(one);
 }
 
 template <typename Visit>
@@ -191,9 +201,11 @@ void count_freed(void* pointer, std::size_t bytes) {
 }
 
 void add_allocation_sink(std::weak_ptr<AllocationSink> sink) {
-  Sinks& sinks = sinks_of_thread();
-  std::erase_if(sinks, [](const auto& other) { return other.expired(); });
-  sinks.push_back(std::move(sink));
+  Sinks* const sinks = sinks_of_thread();
+  if (sinks == nullptr) return;
+  if (std::ranges::any_of(*sinks, [&](const auto& other) { return is_same(sink, other); })) return;
+  std::erase_if(*sinks, [](const auto& other) { return other.expired(); });
+  sinks->push_back(std::move(sink));
 }
 
 }  // namespace gradrecomp::profile

@@ -165,6 +165,8 @@ void StepLog::sealed(const Tape& /*tape*/) {
 
 void StepLog::demanded(const Tape& tape, ValueId value) {
   const auto lock = tape::lock_politely(mutex_);
+  // Whoever asks runs backward, on the CPU the thread that called it.
+  if (sealed_ && !is_on_device_) add_allocation_sink(weak_from_this());
   add_backward_time();
   look_for_deaths(tape);
   mark(EventKind::demand, value);

@@ -29,7 +29,9 @@ class DeviceLog;
 /// is logged once, between the marks of ops, unpacks and releases. Memory of each device on which
 /// ops make values is told apart. See docs/design/profile.md.
 /// Threads:  any number once the tape is sealed; before that the one that records.
-class StepLog final : public tape::Observer, public AllocationSink {
+class StepLog final : public tape::Observer,
+                      public AllocationSink,
+                      public std::enable_shared_from_this<StepLog> {
  public:
   /// Starts logging what happens to `tape`, and what this thread allocates for its step: while
   /// it is the tape that the thread touched last.

@@ -1,6 +1,8 @@
 // Conformance M1, M2, M3, M9, M10: what is predicted is what happens, to the byte.
 #include <algorithm>
 #include <limits>
+#include <thread>
+#include <utility>
 
 #include "gradrecomp/models/bert.h"
 #include "gradrecomp/models/resnet.h"
@@ -133,6 +135,56 @@ TEST_F(PredictedMemory, M3OfTheFirstStepAfterAFailedBackwardPassIsExact) {
   };
   step();
   EXPECT_EQ(step(), region.plan().predicted_peak_bytes);
+}
+
+/// Layers, the last of which goes backward from a gradient that is there beforehand.
+struct Layers {
+  at::Tensor x = torch::randn({24, 24});
+  at::Tensor weight = leaf_with_gradient({24, 24});
+  at::Tensor gradient = torch::ones({24, 24});
+
+  [[nodiscard]] at::Tensor forward() const {
+    at::Tensor h = x;
+    for (int layer = 0; layer < 3; ++layer) h = h.mm(weight).tanh().exp().sin();
+    return h;
+  }
+};
+
+void run_on_another_thread(const std::function<void()>& work) {
+  std::thread thread(work);
+  thread.join();
+}
+
+TEST_F(PredictedMemory, M3OfBackwardPassesOnOtherThreadsIsExact) {
+  const Layers layers;
+  for (const Options& options : every_policy()) {
+    Region region(options);
+    const auto step = [&] {
+      const MemoryMeter meter(c10::kCPU);
+      at::Tensor y = region.run([&] { return layers.forward(); });
+      run_on_another_thread([&] { y.backward(layers.gradient, /*retain_graph=*/true); });
+      run_on_another_thread([&] { std::exchange(y, {}).backward(layers.gradient); });
+      return meter.measured_peak_bytes();
+    };
+    step();
+    EXPECT_EQ(step(), region.plan().predicted_peak_bytes) << region.brief_report();
+  }
+}
+
+TEST_F(PredictedMemory, M3OfAForwardPassOnAnotherThreadIsExact) {
+  const Layers layers;
+  for (const Options& options : every_policy()) {
+    Region region(options);
+    const auto step = [&] {
+      const MemoryMeter meter(c10::kCPU);
+      at::Tensor y;
+      run_on_another_thread([&] { y = region.run([&] { return layers.forward(); }); });
+      std::exchange(y, {}).backward(layers.gradient);
+      return meter.measured_peak_bytes();
+    };
+    step();
+    EXPECT_EQ(step(), region.plan().predicted_peak_bytes) << region.brief_report();
+  }
 }
 
 using Losses = std::vector<at::Tensor>;
