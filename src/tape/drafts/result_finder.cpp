@@ -1,5 +1,7 @@
 #include "tape/drafts/result_finder.h"
 
+#include <algorithm>
+#include <array>
 #include <optional>
 #include <string>
 #include <utility>
@@ -17,18 +19,26 @@ bool is_never_differentiated(c10::ScalarType type) {
   return !c10::isFloatingType(type) && !c10::isComplexType(type);
 }
 
-/// Whether autograd may not follow what `returned` holds, though it follows what the call read.
-bool may_be_unfollowed(const Draft& draft, const c10::IValue& returned) {
-  if (returned.isTensorList()) return true;
-  return draft.op.name().find("::hist") != std::string::npos;  // histc, histogram
+/// Whether autograd may not follow what the call returned there, though it follows what it read:
+/// one of several results, as mean and deviation of a normalisation, or what has no derivative.
+bool may_be_unfollowed(const Draft& draft, std::int16_t output, const c10::IValue& returned) {
+  if (output > 0 || returned.isTensorList() || draft.traits.foreign) return true;
+  const std::string& name = draft.op.name();
+  constexpr std::array kOpsWithout = {"aten::special_", "aten::hist", "aten::lu_unpack",
+                                      "aten::linalg_lu"};
+  return std::ranges::any_of(kOpsWithout, [&](const char* op) { return name.starts_with(op); });
 }
 
-/// The same of what it wrote, as it does not yet: one of several, or running statistics.
+/// The same of what it wrote, as it does not yet: one of several, running statistics, or what it
+/// does not return.
 bool is_written_besides(const Draft& draft, const Draft::Written& written) {
-  const bool is_declared = draft.traits.writes[draft.op.reads[written.read].argument] != 0;
-  if (is_declared && draft.written.size() == 1) return false;
   const auto impl = written.tensor.lock();
-  return impl && !impl->requires_grad();
+  if (!impl || impl->requires_grad()) return false;
+  const bool is_declared = draft.traits.writes[draft.op.reads[written.read].argument] != 0;
+  if (!is_declared || draft.written.size() > 1) return true;
+  const auto& returns = draft.op.handle().schema().returns();
+  const auto is_alias = [](const c10::Argument& result) { return result.alias_info() != nullptr; };
+  return std::ranges::none_of(returns, is_alias) || draft.op.name().starts_with("aten::logical_");
 }
 
 /// Whether the operator that returned `tensor` may write to its memory once more, as one that is
@@ -95,7 +105,7 @@ void ResultFinder::find_result(Draft& draft, const at::Tensor& tensor, std::int1
     writer_.set_uninitialized(id);
   } else if (draft.is_constant || is_factory(draft.op) ||
              is_never_differentiated(tensor.scalar_type()) ||
-             may_be_unfollowed(draft, returned[static_cast<std::size_t>(output)])) {
+             may_be_unfollowed(draft, output, returned[static_cast<std::size_t>(output)])) {
     print_result(draft, id, Geometry(tensor), is_factory(draft.op));
   }
   draft.op.results.push_back({.value = id, .element = element, .output = output});

@@ -6,12 +6,16 @@
 #include <torch/csrc/autograd/graph_task.h>
 #include <torch/csrc/autograd/variable.h>
 
+#include <cstddef>
 #include <optional>
+#include <utility>
 
 #include "tape/aten/stopwatch.h"
 #include "tape/dispatch/plain_memory.h"
+#include "tape/record/handed_out.h"
 #include "tape/record/recorder.h"
 #include "tape/replay/replayer.h"
+#include "tape/versions.h"
 
 namespace gradrecomp::tape {
 namespace {
@@ -90,8 +94,28 @@ at::Tensor Handle::call_unpack_hook() {
   at::Tensor unpacked = present_original();
   if (!unpacked.defined()) unpacked = rematerialize();
   share_version(unpacked);
+  if (may_be_taken()) unpacked = at::Tensor(c10::make_intrusive<HandedOut>(unpacked, tape_));
   replayer.hold_while_used(unpacked);
   return unpacked;
+}
+
+// Plain training gives a node what it has saved, and a leaf takes that for its gradient if nobody
+// else holds it. A node's own result is another tensor there, too, whoever holds it.
+bool Handle::may_be_taken() const {
+  const auto node = torch::autograd::get_current_node();
+  if (!node || !may_return_what_it_unpacks(*node)) return false;
+  if (auto impl = original_.lock()) {
+    const at::Tensor original(std::move(impl));
+    if (original.grad_fn() == node) return false;
+    const std::size_t own = held_.defined() && held_.is_same(original) ? 2 : 1;
+    if (original.use_count() > own) return true;
+  }
+  return torch::autograd::get_current_graph_task_keep_graph() || is_wanted_besides();
+}
+
+bool Handle::is_wanted_besides() const {
+  const auto lock = tape_->lock();
+  return !tape_->is_sealed() || tape_->values()[last_version(*tape_, value_)].num_wanted > 1;
 }
 
 at::Tensor Handle::rematerialize() const {

@@ -64,6 +64,13 @@ bool is_followed(Value& value, const at::Tensor& tensor) {
   return true;
 }
 
+// The program may write to it again, by hand, and let go of it within the region: plain training's
+// backward reads that. See Note [ What the program holds ].
+void share_with_handles(Value& value, Value& before, const c10::Storage& storage) {
+  if (before.rare) before.rare->shared = c10::Storage();
+  if (value.num_handles > 0 && !value.external) value.with_rare().shared = storage;
+}
+
 }  // namespace
 
 ValueId TapeWriter::read(const at::Tensor& tensor) {
@@ -260,6 +267,7 @@ ValueId TapeWriter::add_version(ValueId old, c10::Storage storage, OpId producer
   // A handle means the memory, whatever is in it when backward looks; autograd's version check
   // is made by the handle itself.
   value.num_handles = std::exchange(before.num_handles, 0);
+  share_with_handles(value, before, storage);
   if (before.rare && before.rare->lent_parts) {
     value.with_rare().lent_parts = std::move(before.rare->lent_parts);
     value.rare->lent_parts->forget_readers();

@@ -135,8 +135,66 @@ TEST(RawWrite, H2OntoWhatAutogradDoesNotFollowOfACallIsExact) {
         const auto counts = at::histc(y, x.size(1), -1, 1);
         scale(counts, 0.01F * static_cast<float>(step + 1));
         return layers.b(torch::tanh(y) * counts.exp());
+      },
+      [&](Layers& layers, const at::Tensor& x, int step) {
+        const auto y = layers.a(x);
+        const auto [normal, mean, deviation] = at::native_layer_norm(y, {y.size(1)}, {}, {}, 1e-5);
+        auto h = torch::tanh(normal * deviation.exp());
+        scale(deviation, 0.25F * static_cast<float>(step + 1));
+        return layers.b(torch::tanh(h * deviation.exp()));
+      },
+      [&](Layers& layers, const at::Tensor& x, int step) {
+        const auto y = layers.a(x);
+        const auto waves = at::special_bessel_j0(y);
+        scale(waves, 0.25F * static_cast<float>(step + 1));
+        return layers.b(torch::tanh(y) * waves.exp());
+      },
+      [&](Layers& layers, const at::Tensor& x, int step) {
+        const auto y = layers.a(x);
+        auto noise = torch::zeros_like(y);
+        auto h = at::rrelu_with_noise(y, noise, 0.1, 0.3, /*training=*/true) * noise.exp();
+        scale(noise, 0.25F * static_cast<float>(step + 1));
+        return layers.b(torch::tanh(h * noise.exp()));
+      },
+      [&](Layers& layers, const at::Tensor& x, int step) {
+        const auto y = layers.a(x);
+        auto flags = torch::zeros_like(y);
+        flags.logical_or_(y);
+        auto h = torch::tanh(y * flags.exp());
+        scale(flags, 0.25F * static_cast<float>(step + 1));
+        return layers.b(torch::tanh(h * flags.exp()));
       }};
   expect_exact_but_under_checkpoint(steps);
+}
+
+// To autograd it is as it was saved, so backward reads what is there last.
+TEST(RawWrite, H2OntoWhatAnOpHasWrittenToSinceItWasSavedIsExact) {
+  using Change = std::function<void(const at::Tensor& saved, const at::Tensor& x)>;
+  const std::vector<Change> changes = {
+      [](const at::Tensor& saved, const at::Tensor&) { saved.variable_data().mul_(2.0); },
+      [](const at::Tensor& saved, const at::Tensor& x) { saved.variable_data().add_(x); },
+      [](const at::Tensor& saved, const at::Tensor& x) {
+        const at::NoGradGuard no_gradients;
+        auto data = saved.variable_data();
+        at::sin_out(data, x);
+        data.exp_();
+      }};
+  const std::vector<std::function<at::Tensor(const at::Tensor& x)>> makes = {
+      [](const at::Tensor& x) { return torch::empty_like(x).fill_(0.5); },
+      [](const at::Tensor& x) { return torch::zeros_like(x); },
+      [](const at::Tensor& x) { return x.sin(); }};
+  for (std::size_t i = 0; i < changes.size(); ++i) {
+    for (std::size_t j = 0; j < makes.size(); ++j) {
+      SCOPED_TRACE(std::to_string(i) + ", " + std::to_string(j));
+      expect_same_in_every_mode(steps_of(8, [&](Layers& layers, const at::Tensor& x, int step) {
+        const auto saved = makes[j](x);
+        const auto h = layers.a(x) * saved;
+        changes[i](saved, x);
+        std::fill_n(saved.data_ptr<float>(), saved.numel(), 0.25F * static_cast<float>(step + 1));
+        return layers.b(torch::tanh(h));
+      }));
+    }
+  }
 }
 
 TEST(RawWrite, H2IntoWhatAFactorysResultHasGrownByIsSeen) {
