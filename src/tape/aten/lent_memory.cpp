@@ -9,6 +9,7 @@
 #include <atomic>
 #include <cerrno>
 #include <cstdint>
+#include <map>
 #include <set>
 
 namespace gradrecomp::tape {
@@ -80,16 +81,27 @@ bool is_mapped(const c10::StorageImpl& storage) {
 
 std::size_t num_owners_in(c10::ArrayRef<c10::IValue> returned, const c10::StorageImpl& storage) {
   std::set<const c10::TensorImpl*> owners;
+  struct Base {
+    std::size_t num_views = 0;  // among what was returned
+    std::size_t num_holders = 0;
+  };
+  std::map<const c10::TensorImpl*, Base> bases;
   const auto look_at = [&](const at::TensorBase& tensor) {
     if (!tensor.defined() || !tensor.has_storage()) return;
     if (tensor.storage().unsafeGetStorageImpl() != &storage) return;
-    owners.insert(tensor.unsafeGetTensorImpl());
-    if (tensor.is_view()) owners.insert(tensor._base().unsafeGetTensorImpl());
+    const bool is_new = owners.insert(tensor.unsafeGetTensorImpl()).second;
+    if (!is_new || !tensor.is_view()) return;
+    Base& base = bases[tensor._base().unsafeGetTensorImpl()];
+    ++base.num_views;
+    base.num_holders = tensor._base().use_count();
   };
   for (const c10::IValue& value : returned) {
     if (value.isTensor()) look_at(value.toTensor());
     if (!value.isTensorList()) continue;
     for (const at::Tensor& tensor : value.toTensorList()) look_at(tensor);
+  }
+  for (const auto& [impl, base] : bases) {
+    if (base.num_holders <= base.num_views) owners.insert(impl);
   }
   return owners.size();
 }

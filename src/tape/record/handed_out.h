@@ -9,12 +9,12 @@
 
 namespace gradrecomp::tape {
 
-/// What a node of the program's own is given of a saved tensor that others go on to read.
+/// What a node, or a hook of it, is given of a saved tensor that it may give on as a gradient.
 ///
-/// Autograd makes a variable of it, which such a node may return as a gradient. A leaf without a
-/// gradient takes that for its own unless somebody else holds it, and what is then written to the
-/// gradient would change what the others read. So the tape holds each such variable for as long as
-/// something else does.
+/// Autograd makes a variable of it, which nobody else holds. A leaf without a gradient takes such a
+/// one for its own, and what is then written to the gradient would change what the program, another
+/// gradient or a later pass reads. So the tape holds the variable for as long as something else
+/// does, up to the end of the pass, and the leaf makes a copy.
 class HandedOut final : public c10::TensorImpl {
  public:
   /// `tensor`: plain strided memory.
@@ -27,13 +27,13 @@ class HandedOut final : public c10::TensorImpl {
       c10::VariableVersion&& version_counter, bool allow_tensor_metadata_change) const override;
 
  private:
-  [[nodiscard]] c10::intrusive_ptr<c10::TensorImpl> kept(
+  [[nodiscard]] c10::intrusive_ptr<c10::TensorImpl> held(
       c10::intrusive_ptr<c10::TensorImpl> variable) const;
 
   std::weak_ptr<Tape> tape_;
 };
 
-/// Whether `node` may return what it has unpacked, as those of LibTorch's operators do not.
-[[nodiscard]] bool may_return_what_it_unpacks(const torch::autograd::Node& node);
+/// Not so nodes of LibTorch's operators, as long as the program has given them no hooks.
+[[nodiscard]] bool may_give_what_it_unpacks(torch::autograd::Node& node);
 
 }  // namespace gradrecomp::tape

@@ -6,7 +6,6 @@
 #include <torch/csrc/autograd/graph_task.h>
 #include <torch/csrc/autograd/variable.h>
 
-#include <cstddef>
 #include <optional>
 #include <utility>
 
@@ -15,7 +14,6 @@
 #include "tape/record/handed_out.h"
 #include "tape/record/recorder.h"
 #include "tape/replay/replayer.h"
-#include "tape/versions.h"
 
 namespace gradrecomp::tape {
 namespace {
@@ -99,23 +97,15 @@ at::Tensor Handle::call_unpack_hook() {
   return unpacked;
 }
 
-// Plain training gives a node what it has saved, and a leaf takes that for its gradient if nobody
-// else holds it. A node's own result is another tensor there, too, whoever holds it.
+// Of what follows no gradient autograd makes no variable, and of a node's own result it does so
+// without hooks, too.
 bool Handle::may_be_taken() const {
   const auto node = torch::autograd::get_current_node();
-  if (!node || !may_return_what_it_unpacks(*node)) return false;
-  if (auto impl = original_.lock()) {
-    const at::Tensor original(std::move(impl));
-    if (original.grad_fn() == node) return false;
-    const std::size_t own = held_.defined() && held_.is_same(original) ? 2 : 1;
-    if (original.use_count() > own) return true;
-  }
-  return torch::autograd::get_current_graph_task_keep_graph() || is_wanted_besides();
-}
-
-bool Handle::is_wanted_besides() const {
-  const auto lock = tape_->lock();
-  return !tape_->is_sealed() || tape_->values()[last_version(*tape_, value_)].num_wanted > 1;
+  const bool is_in_pass = torch::autograd::get_current_graph_task_id() >= 0;
+  if (!required_gradient_ || !node || !is_in_pass) return false;
+  if (!may_give_what_it_unpacks(*node)) return false;
+  auto impl = original_.lock();
+  return !impl || at::Tensor(std::move(impl)).grad_fn() != node;
 }
 
 at::Tensor Handle::rematerialize() const {
