@@ -38,7 +38,8 @@ bool is_written_besides(const Draft& draft, const Draft::Written& written) {
   if (!is_declared || draft.written.size() > 1) return true;
   const auto& returns = draft.op.handle().schema().returns();
   const auto is_alias = [](const c10::Argument& result) { return result.alias_info() != nullptr; };
-  return std::ranges::none_of(returns, is_alias) || draft.op.name().starts_with("aten::logical_");
+  return draft.traits.foreign || std::ranges::none_of(returns, is_alias) ||
+         draft.op.name().starts_with("aten::logical_");
 }
 
 /// Whether the operator that returned `tensor` may write to its memory once more, as one that is

@@ -3,22 +3,22 @@
 #include <ATen/core/Tensor.h>
 #include <torch/csrc/autograd/function.h>
 
-#include <memory>
-
-#include "tape/tape.h"
+#include "gradrecomp/version.h"
 
 namespace gradrecomp::tape {
+
+class Tape;
 
 /// What a node, or a hook of it, is given of a saved tensor that it may give on as a gradient.
 ///
 /// Autograd makes a variable of it, which nobody else holds. A leaf without a gradient takes such a
 /// one for its own, and what is then written to the gradient would change what the program, another
-/// gradient or a later pass reads. So the tape holds the variable for as long as something else
-/// does, up to the end of the pass, and the leaf makes a copy.
+/// gradient or a later pass reads. So the variable is held for as long as something else holds it,
+/// and the leaf makes a copy.
 class HandedOut final : public c10::TensorImpl {
  public:
-  /// `tensor`: plain strided memory.
-  HandedOut(const at::Tensor& tensor, std::weak_ptr<Tape> tape);
+  /// `tensor`: plain strided memory, of a value on `tape`.
+  HandedOut(const at::Tensor& tensor, const Tape& tape);
 
   c10::intrusive_ptr<c10::TensorImpl> shallow_copy_and_detach(
       const c10::VariableVersion& version_counter,
@@ -26,14 +26,21 @@ class HandedOut final : public c10::TensorImpl {
   c10::intrusive_ptr<c10::TensorImpl> shallow_copy_and_detach(
       c10::VariableVersion&& version_counter, bool allow_tensor_metadata_change) const override;
 
- private:
-  [[nodiscard]] c10::intrusive_ptr<c10::TensorImpl> held(
-      c10::intrusive_ptr<c10::TensorImpl> variable) const;
+  /// Holds `variable`, of a value on `tape`, until nothing else does.
+  static void hold(const at::Tensor& variable, const Tape& tape);
+  /// Lets go of variables that nothing else holds any more, of all tapes, which the caller has not
+  /// locked, as what hangs on them may be of any.
+  static void let_go_of_unused() noexcept;
+  /// The same of one tape, which the caller may have locked.
+  static void let_go_of_unused(const Tape& tape) noexcept;
 
-  std::weak_ptr<Tape> tape_;
+ private:
+  const Tape* tape_;  // which may be gone
 };
 
-/// Not so nodes of LibTorch's operators, as long as the program has given them no hooks.
-[[nodiscard]] bool may_give_what_it_unpacks(torch::autograd::Node& node);
+/// Whether it is a node of one of LibTorch's operators.
+[[nodiscard]] bool is_generated(const torch::autograd::Node& node);
+/// Whether the program has given it any.
+[[nodiscard]] bool has_hooks(torch::autograd::Node& node);
 
 }  // namespace gradrecomp::tape

@@ -59,6 +59,7 @@ Handle::~Handle() {
   } catch (const std::bad_alloc&) {
     return;  // what it held stays until the tape goes
   }
+  HandedOut::let_go_of_unused(*tape_);
 }
 
 void Handle::call_pack_hook(const at::Tensor& tensor) {
@@ -86,24 +87,32 @@ at::Tensor Handle::call_unpack_hook() {
   check_version();
   check_gradient();
   if (!tape_) return held_;
+  HandedOut::let_go_of_unused(*tape_);
   const HookTimer timer(*tape_);
   Replayer replayer(*tape_);
   replayer.asked_by(torch::autograd::get_current_graph_task_id());
   at::Tensor unpacked = present_original();
   if (!unpacked.defined()) unpacked = rematerialize();
   share_version(unpacked);
-  if (may_be_taken()) unpacked = at::Tensor(c10::make_intrusive<HandedOut>(unpacked, tape_));
+  const bool is_given_on = may_be_given_on();
+  // Of what follows gradients autograd makes a variable, and what does not is one.
+  if (is_given_on && !required_gradient_) {
+    HandedOut::hold(unpacked, *tape_);
+    return unpacked;
+  }
+  if (is_given_on) unpacked = at::Tensor(c10::make_intrusive<HandedOut>(unpacked, *tape_));
   replayer.hold_while_used(unpacked);
   return unpacked;
 }
 
-// Of what follows no gradient autograd makes no variable, and of a node's own result it does so
-// without hooks, too.
-bool Handle::may_be_taken() const {
-  const auto node = torch::autograd::get_current_node();
+// A node's own result is another tensor to autograd without hooks, too, whoever holds it. And a
+// leaf takes nothing in a pass that is differentiated.
+bool Handle::may_be_given_on() const {
   const bool is_in_pass = torch::autograd::get_current_graph_task_id() >= 0;
-  if (!required_gradient_ || !node || !is_in_pass) return false;
-  if (!may_give_what_it_unpacks(*node)) return false;
+  if (is_in_pass && at::GradMode::is_enabled()) return false;
+  const auto node = torch::autograd::get_current_node();
+  if (!node) return true;
+  if (is_generated(*node)) return has_hooks(*node);
   auto impl = original_.lock();
   return !impl || at::Tensor(std::move(impl)).grad_fn() != node;
 }

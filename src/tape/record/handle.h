@@ -32,8 +32,8 @@ class Handle final : public torch::autograd::SavedVariableHooks {
   [[nodiscard]] at::Tensor present_original() const;
   [[nodiscard]] at::Tensor rematerialize() const;
   void share_version(const at::Tensor& unpacked) const;
-  /// Whether a leaf might take what a node unpacks here for its gradient.
-  [[nodiscard]] bool may_be_taken() const;
+  /// Whether a leaf might get for its gradient what is unpacked here.
+  [[nodiscard]] bool may_be_given_on() const;
 
   std::shared_ptr<Tape> tape_;          // null: it cannot follow the tensor, or there is none
   const Geometry* geometry_ = nullptr;  // of those that the tape keeps

@@ -164,24 +164,12 @@ void Replayer::hold_while_used(const at::Tensor& unpacked) {
   tape_.backward().unpacked.push_back(unpacked);
 }
 
-void Replayer::let_go_of(const c10::weak_intrusive_ptr<c10::TensorImpl>& unpacked) {
-  const auto locked = tape_.lock();
-  let_go_where([&](const at::Tensor& held) {
-    return held.unsafeGetTensorImpl() == unpacked._unsafe_get_target();
-  });
-}
-
-void Replayer::let_go_of_unused() {
-  let_go_where([](const at::Tensor& held) { return held.use_count() == 1; });
-}
-
 // Freeing memory may run code of the program, which may add to them. Destructors call this, so it
 // takes no memory.
-template <typename Condition>
-void Replayer::let_go_where(const Condition& condition) {
+void Replayer::let_go_of_unused() {
   std::vector<at::Tensor>& unpacked = tape_.backward().unpacked;
   for (std::size_t i = 0; i < unpacked.size();) {
-    if (!condition(unpacked[i])) {
+    if (unpacked[i].use_count() > 1) {
       ++i;
       continue;
     }

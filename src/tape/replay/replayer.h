@@ -21,8 +21,6 @@ class Replayer {
   /// Holds what backward was given as long as something else does, as autograd holds what it saved.
   /// Else a leaf would take it for its gradient and add to it in place.
   void hold_while_used(const at::Tensor& unpacked);
-  /// Ends that for one of them, used or not.
-  void let_go_of(const c10::weak_intrusive_ptr<c10::TensorImpl>& unpacked);
   /// `shown`: as the handle was made.
   void release_handle(ValueId value, const Geometry* shown);
   /// Notes that a backward pass of that number asks for a value; -1: none does.
@@ -38,8 +36,6 @@ class Replayer {
  private:
   void note_early_backward();
   void let_go_of_unused();
-  template <typename Condition>
-  void let_go_where(const Condition& condition);
   void copy_before_it_goes(ValueId id);
   void part_with_lent(ValueId id, const std::vector<OpId>& losing);
   void part_with_what_may_vanish(ValueId id, Extent shown);

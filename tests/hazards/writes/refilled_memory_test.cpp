@@ -1,5 +1,7 @@
 // Conformance H2: memory that the program fills by hand, part by part, or again.
+#include <ATen/core/LegacyTypeDispatch.h>
 #include <gtest/gtest.h>
+#include <torch/library.h>
 #include <torch/torch.h>
 
 #include <algorithm>
@@ -101,6 +103,19 @@ TEST(RawWrite, H2OntoWhatOpsHaveReadOfOneBufferIsExactButUnderCheckpoint) {
   expect_exact_but_under_checkpoint(steps);
 }
 
+at::Tensor& double_into(at::Tensor& out, const at::Tensor& x) {
+  const at::AutoDispatchBelowADInplaceOrView below;
+  return out.copy_(x).mul_(2);
+}
+
+TORCH_LIBRARY_FRAGMENT(gradrecomp_test, library) {
+  library.def("double_into(Tensor(a!) out, Tensor x) -> Tensor(a!)");
+}
+TORCH_LIBRARY_IMPL(gradrecomp_test, CPU, library) { library.impl("double_into", &double_into); }
+TORCH_LIBRARY_IMPL(gradrecomp_test, Autograd, library) {
+  library.impl("double_into", torch::CppFunction::makeFallthrough());
+}
+
 // Of the results of one call autograd may follow some alone.
 TEST(RawWrite, H2OntoWhatAutogradDoesNotFollowOfACallIsExact) {
   const auto scale = [](const at::Tensor& part, float by) {
@@ -163,6 +178,16 @@ TEST(RawWrite, H2OntoWhatAutogradDoesNotFollowOfACallIsExact) {
         auto h = torch::tanh(y * flags.exp());
         scale(flags, 0.25F * static_cast<float>(step + 1));
         return layers.b(torch::tanh(h * flags.exp()));
+      },
+      [&](Layers& layers, const at::Tensor& x, int step) {
+        static const auto op =
+            c10::Dispatcher::singleton().findSchemaOrThrow("gradrecomp_test::double_into", "");
+        const auto y = layers.a(x);
+        auto out = torch::zeros_like(y);
+        op.typed<at::Tensor&(at::Tensor&, const at::Tensor&)>().call(out, y);
+        auto h = torch::tanh(y * out.exp());
+        scale(out, 0.25F * static_cast<float>(step + 1));
+        return layers.b(torch::tanh(h * out.exp()));
       }};
   expect_exact_but_under_checkpoint(steps);
 }
