@@ -5,6 +5,7 @@
 
 #include <algorithm>
 #include <atomic>
+#include <memory>
 #include <mutex>
 #include <string_view>
 #include <typeinfo>
@@ -17,10 +18,10 @@ namespace {
 struct HeldVariable {
   at::Tensor variable;
   const Tape* tape;
+  int pass;  ///< autograd's number of it
 };
 
-/// A variable may leave its pass as a gradient, and it hangs on a graph that holds its tape, so no
-/// tape may hold it.
+/// They hang on graphs that hold tapes, so no tape may hold them.
 struct HeldVariables {
   std::mutex mutex;
   std::vector<HeldVariable> all;
@@ -40,9 +41,7 @@ void let_go_where(const Condition& condition) {
   while (held.count > 0) {
     at::Tensor unused;  // freed when the lock is gone, as that may run code of the program
     const std::lock_guard lock(held.mutex);
-    const auto found = std::ranges::find_if(held.all, [&](const HeldVariable& one) {
-      return one.variable.use_count() == 1 && condition(one);
-    });
+    const auto found = std::ranges::find_if(held.all, condition);
     if (found == held.all.end()) return;
     std::swap(*found, held.all.back());
     unused = std::move(held.all.back().variable);
@@ -50,6 +49,22 @@ void let_go_where(const Condition& condition) {
     held.count = held.all.size();
   }
 }
+
+/// Lets go of what is held for a pass as that ends, or has failed.
+class EndOfPass {
+ public:
+  explicit EndOfPass(int pass) : pass_(pass) {}
+  ~EndOfPass() { come(); }
+  EndOfPass(const EndOfPass&) = delete;
+  EndOfPass& operator=(const EndOfPass&) = delete;
+
+  void come() const {
+    let_go_where([&](const HeldVariable& one) { return one.pass == pass_; });
+  }
+
+ private:
+  int pass_;
+};
 
 }  // namespace
 
@@ -72,22 +87,21 @@ c10::intrusive_ptr<c10::TensorImpl> HandedOut::shallow_copy_and_detach(
 }
 
 void HandedOut::hold(const at::Tensor& variable, const Tape& tape) {
+  const int pass = torch::autograd::get_current_graph_task_id();
+  if (pass < 0) return;
   {
     HeldVariables& held = held_variables();
     const std::lock_guard lock(held.mutex);
-    held.all.push_back({variable, &tape});
+    held.all.push_back({variable, &tape, pass});
     held.count = held.all.size();
   }
-  if (torch::autograd::get_current_graph_task_id() < 0) return;
-  torch::autograd::Engine::get_default_engine().queue_callback([] { let_go_of_unused(); });
-}
-
-void HandedOut::let_go_of_unused() noexcept {
-  let_go_where([](const HeldVariable& /*one*/) { return true; });
+  const auto end = std::make_shared<EndOfPass>(pass);
+  torch::autograd::Engine::get_default_engine().queue_callback([end] { end->come(); });
 }
 
 void HandedOut::let_go_of_unused(const Tape& tape) noexcept {
-  let_go_where([&](const HeldVariable& one) { return one.tape == &tape; });
+  let_go_where(
+      [&](const HeldVariable& one) { return one.tape == &tape && one.variable.use_count() == 1; });
 }
 
 bool is_generated(const torch::autograd::Node& node) {

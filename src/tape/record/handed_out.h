@@ -14,7 +14,7 @@ class Tape;
 /// Autograd makes a variable of it, which nobody else holds. A leaf without a gradient takes such a
 /// one for its own, and what is then written to the gradient would change what the program, another
 /// gradient or a later pass reads. So the variable is held for as long as something else holds it,
-/// and the leaf makes a copy.
+/// up to the end of the pass, and the leaf makes a copy.
 class HandedOut final : public c10::TensorImpl {
  public:
   /// `tensor`: plain strided memory, of a value on `tape`.
@@ -26,12 +26,10 @@ class HandedOut final : public c10::TensorImpl {
   c10::intrusive_ptr<c10::TensorImpl> shallow_copy_and_detach(
       c10::VariableVersion&& version_counter, bool allow_tensor_metadata_change) const override;
 
-  /// Holds `variable`, of a value on `tape`, until nothing else does.
+  /// Holds `variable`, of a value on `tape`, as long as something else does and the pass runs that
+  /// this thread runs; not at all if it runs none.
   static void hold(const at::Tensor& variable, const Tape& tape);
-  /// Lets go of variables that nothing else holds any more, of all tapes, which the caller has not
-  /// locked, as what hangs on them may be of any.
-  static void let_go_of_unused() noexcept;
-  /// The same of one tape, which the caller may have locked.
+  /// Lets go of variables of that tape which nothing else holds any more.
   static void let_go_of_unused(const Tape& tape) noexcept;
 
  private:

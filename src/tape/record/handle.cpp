@@ -108,10 +108,9 @@ at::Tensor Handle::call_unpack_hook() {
 // A node's own result is another tensor to autograd without hooks, too, whoever holds it. And a
 // leaf takes nothing in a pass that is differentiated.
 bool Handle::may_be_given_on() const {
-  const bool is_in_pass = torch::autograd::get_current_graph_task_id() >= 0;
-  if (is_in_pass && at::GradMode::is_enabled()) return false;
   const auto node = torch::autograd::get_current_node();
-  if (!node) return true;
+  const bool is_in_pass = torch::autograd::get_current_graph_task_id() >= 0;
+  if (!node || !is_in_pass || at::GradMode::is_enabled()) return false;
   if (is_generated(*node)) return has_hooks(*node);
   auto impl = original_.lock();
   return !impl || at::Tensor(std::move(impl)).grad_fn() != node;

@@ -5,7 +5,6 @@
 
 #include <functional>
 #include <memory>
-#include <utility>
 
 #include "gradrecomp/memory_meter.h"
 #include "gradrecomp/region.h"
@@ -141,57 +140,6 @@ TEST(ReturnedGradients, H14ThatTheProgramTookFromAnEarlierPassLeaveItAlone) {
     loss.backward();
     x.mutable_grad().mul_(0.5);
     return {taken, gradient_of(x)};
-  });
-}
-
-/// 2 x, with what an inner pass made as the gradient of x.
-struct PassInside : torch::autograd::Function<PassInside> {
-  static at::Tensor forward(AutogradContext* /*context*/, const at::Tensor& x,
-                            const std::function<at::Tensor()>& gradient) {
-    of_the_pass = gradient;
-    return x * 2;
-  }
-  static variable_list backward(AutogradContext* /*context*/, const variable_list& /*gradients*/) {
-    return {std::exchange(of_the_pass, {})(), at::Tensor()};
-  }
-  static inline std::function<at::Tensor()> of_the_pass;
-};
-
-TEST(ReturnedGradients, H14OfAPassInsideAnotherLeaveItAlone) {
-  expect_same_in_every_mode([](const RunPart& run) -> Tensors {
-    const auto x = leaf();
-    const auto y = leaf();
-    const auto weight = leaf();
-    at::Tensor inner;
-    run([&] {
-      inner = ReturnSaved::apply(y, weight);
-      return PassInside::apply(
-                 x, [&] { return torch::autograd::grad({std::exchange(inner, {})}, {y})[0]; })
-          .tanh();
-    })
-        .sum()
-        .backward();
-    x.mutable_grad().zero_();
-    return {weight.detach()};
-  });
-}
-
-TEST(ReturnedGradients, H14ThatALaterPassIsGivenLeaveItAlone) {
-  expect_same_in_every_mode([](const RunPart& run) -> Tensors {
-    const auto x = leaf();
-    const auto y = leaf();
-    const auto weight = leaf();
-    at::Tensor first;
-    const auto h = x + 1;
-    const auto second = run([&] {
-      first = ReturnSaved::apply(y, weight);
-      return (h * 2).tanh();
-    });
-    at::Tensor gradient = torch::autograd::grad({first}, {y})[0];
-    h.register_hook([&](const at::Tensor&) { return std::exchange(gradient, {}); });
-    second.sum().backward();
-    x.mutable_grad().zero_();
-    return {weight.detach()};
   });
 }
 
