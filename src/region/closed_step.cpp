@@ -57,23 +57,22 @@ class ClosedStep::PassEnd {
 
 ClosedStep::ClosedStep(std::shared_ptr<Session> session, std::int64_t number,
                        std::shared_ptr<profile::StepLog> log,
-                       std::unique_ptr<arena::PlacedStep> placed, Sequence sequence,
-                       tape::Retentions kept)
+                       std::unique_ptr<arena::PlacedStep> placed, Recorded recorded)
     : session_(std::move(session)),
       number_(number),
       log_(std::move(log)),
       placed_(std::move(placed)),
-      sequence_(std::move(sequence)),
-      kept_(std::move(kept)) {}
+      recorded_(std::move(recorded)) {}
 
 ClosedStep::~ClosedStep() {
-  if (session_ && log_ && !was_asked_) session_->never_asked(sequence_, std::move(kept_));
+  if (!session_ || !log_ || was_asked_) return;
+  session_->never_asked(recorded_.sequence, std::move(recorded_.kept));
 }
 
 void ClosedStep::backward_begins(tape::Tape& tape) {
   if (!was_asked_) begin_to_time();
   was_asked_ = true;
-  if (session_) session_->asked(sequence_);
+  if (session_) session_->asked(recorded_.sequence);
   if (log_) log_->backward_begins(tape);
   const int pass = torch::autograd::get_current_graph_task_id();
   if (!passes_.insert(pass).second) return;  // the pass resumes after another one
@@ -122,14 +121,15 @@ void ClosedStep::let_go_of(std::shared_ptr<tape::Tape> tape, RecordedCosts times
   tape::Stopwatch stopwatch;
   tape.reset();
   if (!device_times_) times.release_seconds = stopwatch.seconds();  // else the device works on
-  session_->timed(number_, sequence_, times);
+  session_->timed(number_, recorded_.sequence, times);
 }
 
 void ClosedStep::plan(tape::Tape& tape, Lock lock, bool ends) {
-  auto graph = log_->graph_so_far(tape, sequence_.back());
-  const Session::Profiled profiled{.sequence = sequence_,
+  auto graph = log_->graph_so_far(tape, recorded_.sequence.back());
+  const Session::Profiled profiled{.sequence = recorded_.sequence,
+                                   .calls = recorded_.calls,
                                    .methods = methods_of(tape),
-                                   .kept = kept_,
+                                   .kept = recorded_.kept,
                                    .device = tape::device_of(tape),
                                    .was_short_of_memory = tape.findings().verification_was_short,
                                    .is_of_first_pass = num_passes_ == 1};

@@ -13,6 +13,13 @@
 
 namespace gradrecomp::inline GRADRECOMP_NAMESPACE {
 
+/// What a closed step has of its forward, besides the tape.
+struct Recorded {
+  Sequence sequence;
+  std::vector<std::int32_t> calls = {};  ///< as in a recording plan
+  tape::Retentions kept = {};            ///< what a profiled step kept
+};
+
 /// The remains of a step after its region closed, as long as its tape is there. Opens the replay
 /// phase when a backward pass first asks the tape for something, and closes it when the pass ends.
 /// A profile goes on until nothing is left to ask for, or the next step begins, and is planned for
@@ -23,7 +30,7 @@ class ClosedStep : public std::enable_shared_from_this<ClosedStep> {
   /// blocks are placed. `number` is what the session calls the step.
   ClosedStep(std::shared_ptr<Session> session, std::int64_t number,
              std::shared_ptr<profile::StepLog> log, std::unique_ptr<arena::PlacedStep> placed,
-             Sequence sequence, tape::Retentions kept);
+             Recorded recorded);
   /// Tells the session if no backward pass has asked for anything.
   ~ClosedStep();
   ClosedStep(const ClosedStep&) = delete;
@@ -57,8 +64,7 @@ class ClosedStep : public std::enable_shared_from_this<ClosedStep> {
   std::int64_t number_;
   std::shared_ptr<profile::StepLog> log_;
   std::unique_ptr<arena::PlacedStep> placed_;
-  Sequence sequence_;
-  tape::Retentions kept_;
+  Recorded recorded_;
   std::set<int> passes_;                       // that have asked and not ended, by number
   int num_passes_ = 0;                         // that have ended, while it is profiled or timed
   bool was_asked_ = false;                     // also by a pass that failed

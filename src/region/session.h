@@ -30,6 +30,7 @@ class Session {
   /// The findings of a profiled step beside its graph.
   struct Profiled {
     const Sequence& sequence;
+    const std::vector<std::int32_t>& calls;  ///< as in a recording plan
     std::vector<tape::ReplayMethod> methods;
     tape::Retentions kept;     ///< what the step itself kept, as a recording plan does
     c10::Device device;        ///< that its ops ran on

@@ -100,8 +100,7 @@ void Step::give_up() {
   placed_ = nullptr;
   tape_->observe(nullptr);
   tape_->seal();
-  const auto step = std::make_shared<ClosedStep>(nullptr, number_, nullptr, nullptr, Sequence(),
-                                                 tape::Retentions());
+  const auto step = std::make_shared<ClosedStep>(nullptr, number_, nullptr, nullptr, Recorded());
   tape_->backward().begins = [step](tape::Tape& tape) { step->backward_begins(tape); };
   if (session_) session_->gave_up(number_, log_ != nullptr);
 }
@@ -196,6 +195,7 @@ void Step::close(bool has_returned) {
   if (recorder_->in_window_mode()) close_window(true);
   recorder_->region_ends();
   const Sequence sequence = recorder_->plan().sequence();
+  auto calls = log_ ? recorder_->plan().calls() : std::vector<std::int32_t>();
   const bool planned = recorder_->plan().is_followed_to_the_end();
   if (!planned) {
     placed_ = nullptr;
@@ -214,8 +214,9 @@ void Step::close(bool has_returned) {
   tape_->seal();
   // Before the session is told, which may plan, and fail.
   if (!is_done && (log_ == nullptr || !sequence.empty())) {
-    const auto step = std::make_shared<ClosedStep>(session_, number_, log_, std::move(placed_),
-                                                   sequence, std::move(kept));
+    const auto step =
+        std::make_shared<ClosedStep>(session_, number_, log_, std::move(placed_),
+                                     Recorded{sequence, std::move(calls), std::move(kept)});
     if (planned && start_.turn.is_timed) time(*step);
     tape_->backward().begins = [step](tape::Tape& tape) { step->backward_begins(tape); };
   }

@@ -146,7 +146,7 @@ void Execution::apply(const Event& event, std::span<const std::uint8_t> keep) {
 void Execution::touch(std::int64_t bytes) { peak_bytes_ = std::max(peak_bytes_, bytes); }
 
 void Execution::run_op(Index op, std::span<const std::uint8_t> keep) {
-  if (!graph_.ops[op].is_part) leave_after(op - 1);
+  if (!graph_.ops[op].is_part) leave_before(op);
   if (graph_.ops[op].in_place) {
     for (const Index w : graph_.outputs(op)) {
       if (graph_.values[w].overwrites >= 0) overwrite(graph_.values[w].overwrites);
@@ -160,6 +160,17 @@ void Execution::run_op(Index op, std::span<const std::uint8_t> keep) {
     state_.values[w].held =
         graph_.values[w].must_keep || (keep[w] != 0 && graph_.values[w].last_version);
   }
+}
+
+// What an op took in of a call that went unrecorded is there before the op is.
+void Execution::leave_before(Index op) {
+  if (num_left_ == leaving_.size()) return;
+  const OpFacts& facts = graph_.ops[op];
+  const std::int64_t early_bytes =
+      std::max<std::int64_t>(facts.fresh_bytes - facts.transient_bytes, 0);
+  state_.live_bytes += early_bytes;
+  leave_after(op - 1);
+  state_.live_bytes -= early_bytes;
 }
 
 void Execution::leave_after(Index op) {

@@ -108,6 +108,7 @@ class Execution {
   void lower_wanted(Index v);
   void end_pass();
   void uncache(Index v);
+  void leave_before(Index op);
   void leave_after(Index op);
   void leave(const Absence& absence);
   void bring_back(Index v);

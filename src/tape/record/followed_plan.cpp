@@ -27,6 +27,11 @@ FollowedPlan::FollowedPlan(Tape& tape, RecordingPlan plan, Diverged diverged)
   tape_.follow(plan_.sweeps, plan_.absences);
 }
 
+bool FollowedPlan::next_call_makes_op() const {
+  if (plan_.calls == nullptr || calls_.size() >= plan_.calls->size()) return false;
+  return (*plan_.calls)[calls_.size()] == static_cast<std::int32_t>(sequence_.size());
+}
+
 bool FollowedPlan::foresees(const Draft& draft) {
   hash_.add_call(draft.traits, draft.op, tape_, draft.is_fickle);
   sequence_.push_back(hash_.value());

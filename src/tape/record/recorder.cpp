@@ -196,8 +196,8 @@ void Recorder::record_call(const OpTraits& traits, c10::DispatchKeySet keys,
   draft.op.replayable = traits.replayable;
   draft.op.stage = stage_;
   argument_copies_.add_to(draft, *stack);
-  // The copies are ops, too, after which something may be due.
-  if (!traits.makes_nothing) writer_.leave();
+  // The copies are ops, too, after which something may be due. Plans do not know of other calls.
+  if (plan_.next_call_makes_op()) writer_.leave();
   reader_.read(draft, *stack);
   const bool is_copy =
       argument_copies_.is_copying() || (traits.copies && copies_buffer(draft.op, *tape_));
@@ -374,6 +374,7 @@ void Recorder::finish(Op&& recorded) {
   // what it reads comes from outside, may yet differ where the sequence does not.
   const bool reads_blindly = std::ranges::any_of(recorded.reads, &Read::blind);
   const auto op = writer_.add_op(std::move(recorded));
+  plan_.note_op();
   for (const Result& result : tape_->ops()[op].results) {
     const bool is_dropped = plan_->retention_of(result.value) == Retention::drop;
     if (!replayable || (reads_blindly && is_dropped)) tape_->make_source(result.value);

@@ -41,6 +41,9 @@ struct RecordingPlan {
   Absences absences = {};
   /// Per op of that sequence: how verification found it to be made again; null: by its call.
   std::shared_ptr<const std::vector<ReplayMethod>> methods = {};
+  /// Per op of that sequence: the position in it of the call that puts the op on the tape; null:
+  /// not needed, as nothing is away.
+  std::shared_ptr<const std::vector<std::int32_t>> calls = {};
   /// Values of that sequence whose contents replays depend on, ascending; null: not known yet.
   std::shared_ptr<const std::vector<ValueId>> guarded = {};
 

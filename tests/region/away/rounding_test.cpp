@@ -285,23 +285,14 @@ TEST_F(Rounding, IsPlannedForATensorThatItsOperatorGaveASize) {
   EXPECT_TRUE(region.last_step().followed_plan);
 }
 
-// The BatchNorm copies its statistics first, by ops of their own, after the last of which a value
-// is due to be rounded.
-TEST_F(Rounding, TakesPlaceBetweenCopiesOfStatisticsAndTheirReader) {
-  const auto image = torch::randn({8, 4, 16, 16});
-  const auto mean = torch::zeros({4});
-  const auto variance = torch::ones({4});
-  auto x = torch::randn({2048}).requires_grad_();
+/// Expects that a plan which rounds the only value of `body` that may be, right before the first op
+/// of a name, is exact in bytes.
+void expect_exact_if_rounded_before(const char* name, at::Tensor x,
+                                    const std::function<at::Tensor()>& body) {
   const auto measured_peak = [&](Region& region) {
     x.mutable_grad() = at::Tensor();
     const MemoryMeter meter(at::kCPU);
-    region
-        .run([&] {
-          const auto sum = torch::gelu(x * 2).sum();
-          return sum +
-                 torch::batch_norm(image, {}, {}, mean, variance, false, 0.1, 1e-5, false).sum();
-        })
-        .backward();
+    region.run(body).backward();
     return meter.measured_peak_bytes();
   };
   Region profiled({.policy = "keep_all"});
@@ -309,7 +300,7 @@ TEST_F(Rounding, TakesPlaceBetweenCopiesOfStatisticsAndTheirReader) {
   plan::Plan plan = all_rounded(profiled.graph());
   ASSERT_EQ(plan.roundings.size(), 1U);
   const auto& ops = profiled.graph().ops;
-  const auto reader = std::ranges::find(ops, "aten::native_batch_norm", &plan::Op::name);
+  const auto reader = std::ranges::find(ops, name, &plan::Op::name);
   ASSERT_NE(reader, ops.end());
   plan.roundings.front().after = static_cast<plan::Index>(reader - ops.begin()) - 1;
   Region region({.plan = shared(plan), .forms = Forms::lossy_bf16});
@@ -317,6 +308,41 @@ TEST_F(Rounding, TakesPlaceBetweenCopiesOfStatisticsAndTheirReader) {
   const auto measured = measured_peak(region);
   EXPECT_EQ(region.last_step().rounded_bytes, 8192);
   EXPECT_EQ(measured, region.plan().predicted_peak_bytes);
+}
+
+// The BatchNorm copies its statistics first, by ops of their own, after the last of which a value
+// is due to be rounded.
+TEST_F(Rounding, TakesPlaceBetweenCopiesOfStatisticsAndTheirReader) {
+  const auto image = torch::randn({8, 4, 16, 16});
+  const auto mean = torch::zeros({4});
+  const auto variance = torch::ones({4});
+  auto x = torch::randn({2048}).requires_grad_();
+  expect_exact_if_rounded_before("aten::native_batch_norm", x, [&] {
+    const auto sum = torch::gelu(x * 2).sum();
+    return sum + torch::batch_norm(image, {}, {}, mean, variance, false, 0.1, 1e-5, false).sum();
+  });
+}
+
+// What they make is no value, but takes memory.
+TEST_F(Rounding, TakesPlaceBehindCallsThatPutNothingOnTheTape) {
+  const auto image = torch::randn({128, 128});
+  auto x = torch::randn({2048}).requires_grad_();
+  expect_exact_if_rounded_before("aten::mul_", x, [&] {
+    auto sum = torch::gelu(x * 2).sum();
+    image.to_sparse();
+    return sum.mul_(3);
+  });
+}
+
+// Such a call is followed by an op that stands for what it made, before which a value is due.
+TEST_F(Rounding, TakesPlaceBesideWhatAnUnrecordedCallHasMade) {
+  const auto image = torch::randn({128, 128});
+  const auto quantized = at::quantize_per_tensor(image, 0.1, 0, torch::kQInt8);
+  auto x = torch::randn({2048}).requires_grad_();
+  expect_exact_if_rounded_before("aten::dequantize", x, [&] {
+    const auto sum = torch::gelu(x * 2).sum();
+    return sum + quantized.dequantize().sum();
+  });
 }
 
 TEST_F(Rounding, OfOtherTypesThanFloat32IsNotPlanned) {
