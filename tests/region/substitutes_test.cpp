@@ -434,5 +434,26 @@ TEST(Substitutes, OfNumbersThatOnlyUnsignedOnesHoldAreRight) {
   });
 }
 
+// The window ends as the large value goes, between the mask's memory and its draw. Steps that
+// follow a plan have no windows.
+TEST(Substitutes, MasksArePackedWhereverWindowsEnd) {
+  auto x = torch::randn({1024}).requires_grad_();
+  x.mutable_grad() = torch::zeros_like(x);
+  Region region({.max_overhead = 0.5, .cost = plan::CostModel::flops});
+  for (int step = 0; step < 3; ++step) {
+    region
+        .run([&] {
+          auto large = x.exp();
+          const auto small = large.narrow(0, 0, 64).sin();
+          auto mask = torch::empty_like(small);
+          large.reset();
+          mask.bernoulli_(0.5);
+          return (small * mask).sum();
+        })
+        .backward();
+    EXPECT_EQ(region.last_step().followed_plan, step > 0) << step;
+  }
+}
+
 }  // namespace
 }  // namespace gradrecomp::test

@@ -138,7 +138,9 @@ void Windows::prepare_write(ValueId id) {
   const bool is_boundary = id < window_.first_value && value.hold == Hold::kept && !value.snapshot;
   if (!is_boundary) return;
   held_bytes_ = std::max<std::int64_t>(0, held_bytes_ - value.bytes);
-  if (!verifies_) return;
+  // Memory that nothing has read is no content to come back to.
+  const bool is_rubbish = value.uninitialized && value.num_reads == 0;
+  if (!verifies_ || is_rubbish) return;
   writer_.copy_before_write(id);
   window_.overwritten.push_back(id);
 }
