@@ -139,8 +139,8 @@ void Windows::prepare_write(ValueId id) {
   if (!is_boundary) return;
   held_bytes_ = std::max<std::int64_t>(0, held_bytes_ - value.bytes);
   // Memory that nothing has read is no content to come back to.
-  const bool is_rubbish = value.uninitialized && value.num_reads == 0;
-  if (!verifies_ || is_rubbish) return;
+  const bool is_unread = value.uninitialized && value.num_reads == 0;
+  if (!verifies_ || is_unread) return;
   writer_.copy_before_write(id);
   window_.overwritten.push_back(id);
 }
