@@ -68,7 +68,9 @@ Json json_of_proof(const Proof& proof) {
     events.push_back(event);
     weights.push_back(weight);
   }
-  return {{"price", proof.price}, {"events", events}, {"weights", weights}};
+  Json json = {{"price", proof.price}, {"events", events}, {"weights", weights}};
+  if (proof.by_ops) json["by_ops"] = true;
+  return json;
 }
 
 Json json_of_proofs(const Plan& plan) {
@@ -129,8 +131,11 @@ void read_predictions(const Field& file, Plan& plan) {
 }
 
 Proof read_proof(const Field& proof) {
-  proof.expect_members({"price", "events", "weights"});
+  std::vector<std::string_view> members = {"price", "events", "weights"};
+  if (proof.has("by_ops")) members.push_back("by_ops");
+  proof.expect_members(members);
   Proof read;
+  read.by_ops = proof.has("by_ops") && proof["by_ops"].flag();
   read.price = proof["price"].whole();
   const auto weights = proof["weights"];
   for (const Index event : proof["events"].ascending_indices(kMostEvents)) {

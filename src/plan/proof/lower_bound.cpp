@@ -49,7 +49,7 @@ void LowerBound::choose_moments() {
 }
 
 Index LowerBound::moment_after(Index event) const {
-  return event == Relaxation::Life::kNever ? event : moments_after_[event];
+  return event == Life::kNever ? event : moments_after_[event];
 }
 
 /// Where all is replayed, each moment is at its lowest: the highest of these is the floor.

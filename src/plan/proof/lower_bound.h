@@ -6,8 +6,8 @@
 
 #include "gradrecomp/plan/graph.h"
 #include "gradrecomp/plan/proof.h"
+#include "plan/bounds/relaxation.h"
 #include "plan/simulator/replay_cost.h"
-#include "relaxation.h"
 
 namespace gradrecomp::plan {
 

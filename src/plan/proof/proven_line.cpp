@@ -6,21 +6,12 @@
 #include <string>
 #include <vector>
 
+#include "plan/bounds/cost_units.h"
+#include "plan/bounds/relaxation.h"
 #include "plan/error.h"
-#include "relaxation.h"
 
 namespace gradrecomp::plan {
 namespace {
-
-// Above it the sums of a cut could run over; no op of a step costs near as much.
-constexpr double kDearestOp = 64;
-
-/// Whole units of a cost, none more than it has.
-Int128 units_within(double cost) {
-  constexpr double kRounding = 1 - 0x1p-50;  // of the division that made it
-  const double units = std::ldexp(std::min(cost, kDearestOp), ProvenLine::kCostBits);
-  return static_cast<std::int64_t>(units * kRounding);
-}
 
 Int128 ceiling(Int128 part, Int128 whole) { return part <= 0 ? 0 : (part - 1) / whole + 1; }
 
@@ -79,9 +70,7 @@ ProvenLine::ProvenLine(const Graph& graph, const ReplayCost& replay_cost, const 
 std::int64_t ProvenLine::peak_bytes(double overhead) const {
   if (sum_of_weights_ == 0) return 0;
   if (price_ > 0 && overhead >= kDearestOp) return 0;
-  // One unit more than it has: overheads are sums of doubles.
-  const auto units =
-      static_cast<std::int64_t>(price_ > 0 ? std::ceil(std::ldexp(overhead, kCostBits)) + 1 : 0);
+  const std::int64_t units = price_ > 0 ? units_around(overhead) : 0;
   return static_cast<std::int64_t>(ceiling(value_ - price_ * units, sum_of_weights_));
 }
 

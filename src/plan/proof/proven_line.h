@@ -4,7 +4,7 @@
 
 #include "gradrecomp/plan/graph.h"
 #include "gradrecomp/plan/proof.h"
-#include "int128.h"
+#include "plan/bounds/int128.h"
 #include "plan/simulator/replay_cost.h"
 
 namespace gradrecomp::plan {
@@ -13,7 +13,6 @@ namespace gradrecomp::plan {
 /// of the claim.
 class ProvenLine {
  public:
-  static constexpr int kCostBits = 40;  ///< costs are rounded down to 2^-40 of the plain step's
   static constexpr int kWeightBits = 40;
   static constexpr std::int64_t kHighestSumOfWeights = std::int64_t{1} << (kWeightBits + 1);
   static constexpr std::int64_t kHighestPrice = std::int64_t{1} << 55;

@@ -10,6 +10,7 @@
 #include "gradrecomp/plan/signature.h"
 #include "plan/error.h"
 #include "plan/simulator/replay_cost.h"
+#include "proven_by_ops.h"
 #include "proven_line.h"
 
 namespace gradrecomp::plan {
@@ -73,15 +74,36 @@ void add_predictions(const Plan& plan, const Plan& found, std::vector<Claim>& cl
   claims.push_back(count("rounded_bytes", plan.rounded_bytes, found.rounded_bytes));
 }
 
+/// The peak that the plan's proof proves, as far as the plan says.
+std::int64_t found_peak_bytes(const Graph& graph, const ReplayCost& replay_cost, const Plan& plan) {
+  const Proof& proof = plan.peak_proof;
+  const double overhead = plan.predicted_overhead(plan.cost);
+  const std::int64_t by_line =
+      ProvenLine(graph, replay_cost, proof, "peak_proof").peak_bytes(overhead);
+  const std::int64_t claimed = plan.proven_peak_bytes;
+  if (!proof.by_ops || claimed <= by_line) return by_line;
+  ProvenByOps by_ops(graph, replay_cost, proof);
+  return by_ops.is_proven_peak(claimed, overhead) ? claimed : by_line;
+}
+
+double found_overhead(const Graph& graph, const ReplayCost& replay_cost, const Plan& plan) {
+  const Proof& proof = plan.overhead_proof;
+  const std::int64_t peak_bytes = plan.predicted_peak_bytes;
+  const double by_line =
+      ProvenLine(graph, replay_cost, proof, "overhead_proof").overhead(peak_bytes);
+  const double claimed = plan.proven_overhead;
+  if (!proof.by_ops || claimed <= by_line) return by_line;
+  ProvenByOps by_ops(graph, replay_cost, proof);
+  return by_ops.is_proven_overhead(claimed, peak_bytes) ? claimed : by_line;
+}
+
 void add_proofs(const Graph& graph, const Plan& plan, std::vector<Claim>& claims) {
   const Graph main = on_device(graph, 0);
   const ReplayCost replay_cost(main, plan.cost);
-  const ProvenLine below(main, replay_cost, plan.peak_proof, "peak_proof");
-  const ProvenLine before(main, replay_cost, plan.overhead_proof, "overhead_proof");
   claims.push_back(proven("proven_peak_bytes", plan.proven_peak_bytes,
-                          below.peak_bytes(plan.predicted_overhead(plan.cost))));
+                          found_peak_bytes(main, replay_cost, plan)));
   claims.push_back(
-      proven("proven_overhead", plan.proven_overhead, before.overhead(plan.predicted_peak_bytes)));
+      proven("proven_overhead", plan.proven_overhead, found_overhead(main, replay_cost, plan)));
 }
 
 }  // namespace

@@ -36,7 +36,9 @@ SavedPlan small_plan() {
                    .predicted_rounding = 0.03,
                    .proven_peak_bytes = 3,
                    .proven_overhead = 1e-300,
-                   .peak_proof = {.moments = {{2, 5}, {7, std::int64_t{1} << 40}}, .price = 0},
+                   .peak_proof = {.moments = {{2, 5}, {7, std::int64_t{1} << 40}},
+                                  .price = 0,
+                                  .by_ops = true},
                    .overhead_proof = {.moments = {{0, 1}}, .price = 9},
                    .planning_seconds = 5},
           .origin = {"resnet18, \"quoted\"\n\xc3\xa9", "float32", "cpu"}};

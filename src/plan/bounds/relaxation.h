@@ -2,10 +2,10 @@
 
 #include <algorithm>
 #include <cstdint>
-#include <limits>
 #include <vector>
 
 #include "gradrecomp/plan/graph.h"
+#include "lives.h"
 #include "min_cut.h"
 
 namespace gradrecomp::plan {
@@ -15,18 +15,6 @@ namespace gradrecomp::plan {
 /// See Note [ Lower bounds ] in relaxation.cpp.
 class Relaxation {
  public:
-  /// When a value needs its bytes; in events.
-  struct Life {
-    static constexpr Index kNever = std::numeric_limits<Index>::max();
-    Index death = kNever;       ///< the program has let go of it
-    Index demand = kNever;      ///< the first after that
-    Index demand_end = kNever;  ///< where the pass of that demand ends, if another comes
-    Index release = 0;
-
-    [[nodiscard]] bool is_demanded() const { return demand != kNever; }
-    [[nodiscard]] Index end_if_replayed() const { return std::min(demand_end, release); }
-  };
-
   /// A solution, and what it costs.
   template <typename Cost>
   struct Solution {
@@ -55,9 +43,6 @@ class Relaxation {
   /// an unsaved value of several readers; else it is below 0.
   template <typename Cost, typename Held>
   Cost add(MinCut<Cost>& cut, Index v, Index node, const Held& held) const;
-  void find_lives();
-  void end_pass(Index event);
-  void find_unsaved_release(Index v);
   [[nodiscard]] static bool is_free(const Value& v) { return v.producer < 0 || v.snapshot; }
   [[nodiscard]] static bool can_keep(const Value& v) { return v.overwritten_by < 0; }
 

@@ -1,4 +1,4 @@
-#include "plan/proof/min_cut.h"
+#include "plan/bounds/min_cut.h"
 
 #include <gtest/gtest.h>
 

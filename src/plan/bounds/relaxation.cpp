@@ -59,48 +59,7 @@ std::vector<std::int64_t> bytes_under_every_plan(const Graph& graph) {
 Relaxation::Relaxation(const Graph& graph)
     : graph_(&graph),
       base_bytes_(bytes_under_every_plan(graph)),
-      readers_(graph.values.size()),
-      lives_(graph.values.size()) {
-  for (std::size_t i = 0; i < graph.ops.size(); ++i) {
-    for (const Index u : graph.ops[i].inputs) readers_[u].push_back(static_cast<Index>(i));
-  }
-  find_lives();
-}
-
-void Relaxation::find_lives() {
-  for (std::size_t t = 0; t < graph_->events.size(); ++t) {
-    const Event& event = graph_->events[t];
-    const auto now = static_cast<Index>(t);
-    if (event.kind == EventKind::pass_end) end_pass(now);
-    const bool of_life = event.kind == EventKind::death || event.kind == EventKind::demand ||
-                         event.kind == EventKind::release;
-    if (!of_life) continue;
-    Life& life = lives_[event.id];
-    if (event.kind == EventKind::death) life = {.death = now};
-    if (event.kind == EventKind::release) life.release = now;
-    const bool is_first = life.death != Life::kNever && !life.is_demanded();
-    if (event.kind == EventKind::demand && is_first) life.demand = now;
-  }
-  for (std::size_t i = graph_->ops.size(); i-- > 0;) {
-    for (const Index v : graph_->ops[i].outputs) {
-      if (!graph_->values[v].saved) find_unsaved_release(v);
-    }
-  }
-}
-
-/// What replays have left behind goes, though later passes may ask for it once more.
-void Relaxation::end_pass(Index event) {
-  for (Life& life : lives_) {
-    if (life.is_demanded()) life.demand_end = std::min(life.demand_end, event);
-  }
-}
-
-void Relaxation::find_unsaved_release(Index v) {
-  Index release = Life::kNever;
-  for (const Index op : readers_[v]) {
-    for (const Index w : graph_->ops[op].outputs) release = std::min(release, lives_[w].release);
-  }
-  lives_[v].release = release == Life::kNever ? 0 : release;
-}
+      readers_(find_readers(graph)),
+      lives_(find_lives(graph, readers_)) {}
 
 }  // namespace gradrecomp::plan

@@ -1,0 +1,373 @@
+#include "op_program.h"
+
+#include <algorithm>
+#include <cstddef>
+#include <map>
+#include <tuple>
+#include <utility>
+
+#include "cost_units.h"
+
+// Note [ Programs over ops ]
+// ~~~~~~~~~~~~~~~~~~~~~~~~~~
+// Weighted lines (Note [ Lower bounds ] in relaxation.cpp) leave out what replays make early, and
+// mix plans: half of one and half of another may lie on a line that no plan reaches. Here a limit
+// of bytes is given, and a program over the ops, from the last to the first, finds the least that
+// any plan within it costs. Between two ops it knows partial plans: what is decided about the
+// values that the ops behind make or read, what that costs, and the loads so far.
+//
+// A *visit* is a demand whose value is gone, so that replays run. It begins at an event, in some
+// op's backward, and asks for values further and further in front: an op runs in it if what it
+// makes is asked for and missing, and then asks for what it reads. Each value is kept, or is left
+// behind by one of the visits that make it, at the latest by its own demand; visits before that
+// make it again. So an op's replays follow from who asks, and with them costs, and bytes to the
+// byte:
+//   kept         from the program's letting go of it to its last release
+//   left behind  from that visit to its last release
+//   asked for    while the ops between its maker and its last reader run in a visit
+// A visit is forgotten when nothing in front is asked for, as where boundaries are kept.
+//
+// Partial plans that ask for the same are compared by cost and loads: the highest before all visits
+// (what is kept adds to it), from each visit on (what is left behind adds, too), and as each visit
+// begins (for the replays in it). One that is worse in nothing makes another needless.
+//
+// What keeps this small, and proves a little less, never too much:
+// - Prices rule out partial plans from which no plan within the limits follows.
+// - Loads that cannot rise above the limit any more are all the same.
+// - Only so many visits are told apart at once; where there are more, the two nearest to each other
+//   become one, at the time of the later. In it an op runs once, what it leaves behind is there
+//   later than it would be, and what it takes in passing does not count.
+// - Where many partial plans differ by costs and loads, two of them become one as good as both.
+// - Values that are not tracked take nothing and are always there (tracked_step.h), an op that
+// joins
+//   the one before it takes its fewest seconds and no bytes, nor do clones for replays in place.
+//
+// With nothing of that kind in the way, the program's answer is the best plan's cost: so it is for
+// 97% of the limits of small random steps, whose schedules can all be tried.
+
+namespace gradrecomp::plan {
+namespace {
+
+constexpr std::size_t kMostCourses = 300;  // of partial plans that ask for the same
+
+std::vector<std::int64_t> costs_of(const Graph& graph, const ReplayCost& replay_cost) {
+  std::vector<std::int64_t> costs;
+  for (const Op& op : graph.ops) costs.push_back(units_within(replay_cost.overhead(op)));
+  return costs;
+}
+
+std::int64_t bytes_at(const TrackedValue& x, Fate fate, const Moment& moment) {
+  const Index t = moment.event;
+  if (fate == kKept) return x.life.death < t && t <= x.life.release ? x.bytes : 0;
+  const bool is_made = fate != kUndecided && moment.in_backward;
+  return is_made && t <= x.end_if_made() ? x.bytes : 0;
+}
+
+bool is_no_worse(const Course& course, const Course& other) {
+  for (std::size_t i = 0; i < course.loads.size(); ++i) {
+    if (course.loads[i] > other.loads[i] || course.starts[i] > other.starts[i]) return false;
+  }
+  return course.cost <= other.cost;
+}
+
+/// Those that none of lower cost is as good as. One that stands for another adds no more to the
+/// least than that does: its loads may have come out lower than they are.
+std::vector<Course> best_of(std::vector<Course> courses) {
+  std::ranges::sort(courses, {}, [](const Course& course) {
+    return std::tie(course.cost, course.loads, course.starts);
+  });
+  std::vector<Course> best;
+  for (const Course& course : courses) {
+    const auto known =
+        std::ranges::find_if(best, [&](const Course& other) { return is_no_worse(other, course); });
+    if (known == best.end()) {
+      best.push_back(course);
+    } else {
+      known->lagrangian = std::min(known->lagrangian, course.lagrangian);
+    }
+  }
+  return best;
+}
+
+/// Neighbours in cost become one.
+void thin_out(std::vector<Course>& courses) {
+  while (courses.size() > kMostCourses) {
+    std::vector<Course> fewer;
+    for (std::size_t i = 0; i < courses.size(); i += 2) {
+      fewer.push_back(courses[i]);
+      if (i + 1 < courses.size()) fewer.back().join(courses[i + 1]);
+    }
+    courses = std::move(fewer);
+  }
+}
+
+}  // namespace
+
+OpProgram::OpProgram(const Graph& graph, const ReplayCost& replay_cost, const Proof& line)
+    : graph_(graph),
+      step_(graph),
+      prices_(step_, costs_of(graph, replay_cost), line),
+      place_(step_.values().size(), -1) {}
+
+OpProgram::Answer OpProgram::find(const PlanLimits& limits, std::int64_t most_work) {
+  if (!step_.is_simple()) return {.gave_up = true};
+  limits_ = limits;
+  work_left_ = most_work;
+  open_values_.clear();
+  std::ranges::fill(place_, -1);
+  Steps all(1);
+  all.front().courses.emplace_back();
+  pass_moments(step_.num_ops(), all);
+  for (Index op = step_.num_ops(); op-- > 0 && !has_given_up();) {
+    enter(op, all);
+    pass_moments(op, all);
+    std::erase_if(all, [&](OpenSteps& steps) { return !run(op, steps); });
+    leave(op, all);
+  }
+  Answer answer = answer_of(all);
+  answer.work = most_work - work_left_;
+  return answer;
+}
+
+OpProgram::Answer OpProgram::answer_of(const Steps& all) const {
+  if (has_given_up()) return {.gave_up = true};
+  Answer answer{.exists = !all.empty(), .units = limits_.units};
+  for (const OpenSteps& steps : all) {
+    for (const Course& course : steps.courses) answer.units = std::min(answer.units, course.cost);
+  }
+  return answer;
+}
+
+/// False if none of them does.
+bool OpProgram::keep_within(OpenSteps& steps) {
+  work_left_ -= static_cast<std::int64_t>(steps.courses.size());
+  std::erase_if(steps.courses, [&](const Course& course) {
+    return course.cost > limits_.units || std::ranges::max(course.loads) > limits_.peak_bytes;
+  });
+  return !steps.courses.empty();
+}
+
+void OpProgram::enter(Index op, Steps& all) {
+  for (const Index tracked : step_.entering(op)) enter_value(tracked, all);
+}
+
+/// Decides about a value as far as it matters to the moments behind.
+void OpProgram::enter_value(Index tracked, Steps& all) {
+  const TrackedValue& x = step_.value(tracked);
+  place_[tracked] = static_cast<Index>(open_values_.size());
+  open_values_.push_back(tracked);
+  Steps found;
+  const auto add = [&](const OpenSteps& steps, Fate fate, const auto& change) {
+    OpenSteps next = steps;
+    next.step.fates.push_back(fate);
+    next.step.asking.push_back(0);
+    for (Course& course : next.courses) change(course);
+    if (keep_within(next)) found.push_back(std::move(next));
+  };
+  // From visit `first` on it takes `bytes`.
+  const auto take = [](Course& course, int first, int num_visits, std::int64_t bytes) {
+    for (int i = first; i <= num_visits; ++i) {
+      course.loads[i] += bytes;
+      if (i > first || first == 0) course.starts[i] += i > 0 ? bytes : 0;
+    }
+  };
+  for (const OpenSteps& steps : all) {
+    if (has_given_up()) break;
+    const Fate num_visits = steps.step.num_visits;
+    add(steps, kUndecided, [&](Course& course) { course.lagrangian += prices_.of_made(x); });
+    if (!x.choosable) continue;
+    add(steps, kKept, [&](Course& course) {
+      take(course, 0, num_visits, x.kept_bytes);
+      course.lagrangian += prices_.of_kept(x);
+    });
+    for (Fate visit = 1; visit <= num_visits; ++visit) {
+      add(steps, visit, [&](Course& course) {
+        take(course, visit, num_visits, x.bytes);
+        course.lagrangian += prices_.of_left(x, course.events[visit], x.end_if_made());
+      });
+    }
+  }
+  all = std::move(found);
+}
+
+void OpProgram::pass_moments(Index op, Steps& all) {
+  for (const Moment& moment : step_.moments(op)) {
+    Steps found;
+    for (OpenSteps& steps : all) {
+      if (has_given_up()) return all.clear();
+      const bool replays =
+          moment.demanded >= 0 && steps.step.fates[place_[moment.demanded]] == kUndecided;
+      if (replays) {
+        visit(moment, op, std::move(steps), found);
+        continue;
+      }
+      steps.note_load(moment.in_backward ? steps.step.num_visits : 0, load(moment, steps.step));
+      if (keep_within(steps)) found.push_back(std::move(steps));
+    }
+    all = std::move(found);
+  }
+}
+
+std::int64_t OpProgram::load(const Moment& moment, const OpenStep& open) const {
+  std::int64_t bytes = moment.base_bytes;
+  for (std::size_t j = 0; j < open_values_.size(); ++j) {
+    bytes += bytes_at(step_.value(open_values_[j]), open.fates[j], moment);
+  }
+  return bytes;
+}
+
+/// The demanded value is gone, so replays make it and leave it behind, and others as they like.
+void OpProgram::visit(const Moment& moment, Index op, OpenSteps steps, Steps& found) {
+  const std::int64_t start = load(moment, steps.step);
+  const Fate visit = ++steps.step.num_visits;
+  const Index place = place_[moment.demanded];
+  steps.step.fates[place] = visit;
+  steps.step.asking[place] |= bit(visit);
+  for (Course& course : steps.courses) {
+    course.starts[visit] = start;
+    course.events[visit] = moment.event;
+  }
+  Steps branches;
+  branches.push_back(std::move(steps));
+  choose_left_behind(moment, op, branches);
+  for (OpenSteps& branch : branches) {
+    branch.note_load(visit, load(moment, branch.step));
+    if (!keep_within(branch)) continue;
+    if (visit > kMostVisits) branch.merge_nearest();
+    found.push_back(std::move(branch));
+  }
+}
+
+/// By the newest visit, of what is still undecided and may yet be asked for.
+void OpProgram::choose_left_behind(const Moment& moment, Index op, Steps& branches) {
+  for (std::size_t j = 0; j < open_values_.size(); ++j) {
+    const TrackedValue& x = step_.value(open_values_[j]);
+    const bool is_read_in_front = x.first_reader >= 0 && x.first_reader <= op;
+    if (!x.choosable || (!is_read_in_front && !x.has_sibling)) continue;
+    const Index end = x.demanded ? x.life.demand : x.end_if_made();
+    const std::size_t num_branches = branches.size();
+    for (std::size_t b = 0; b < num_branches && !has_given_up(); ++b) {
+      if (branches[b].step.fates[j] != kUndecided) continue;
+      OpenSteps left = branches[b];
+      left.step.fates[j] = left.step.num_visits;
+      for (Course& course : left.courses) {
+        course.lagrangian += prices_.of_left(x, moment.event, end);
+      }
+      work_left_ -= static_cast<std::int64_t>(left.courses.size());
+      branches.push_back(std::move(left));
+    }
+  }
+}
+
+/// Replays `op` in all visits that ask for what it makes. False if that ends these partial plans.
+bool OpProgram::run(Index op, OpenSteps& steps) {
+  Visits runs = 0;
+  for (const Index w : step_.outputs(op)) {
+    if (place_[w] >= 0) runs |= steps.step.asking[place_[w]];
+  }
+  for (const Index w : step_.outputs(op)) {
+    if (place_[w] < 0) continue;
+    const Fate fate = steps.step.fates[place_[w]];
+    const bool is_left_unmade = fate <= steps.step.num_visits && !has(runs, fate);
+    if (is_left_unmade) return false;
+  }
+  if (runs == 0) return true;
+  ask_inputs(op, runs, steps.step);
+  note_replays(op, runs, steps);
+  return keep_within(steps);
+}
+
+void OpProgram::ask_inputs(Index op, Visits runs, OpenStep& open) const {
+  for (const Index u : step_.inputs(op)) {
+    const Index place = place_[u];
+    const Fate fate = open.fates[place];
+    for (int visit = 1; visit <= open.num_visits; ++visit) {
+      const bool is_there = fate == kKept || (fate <= open.num_visits && fate < visit);
+      if (has(runs, visit) && !is_there) open.asking[place] |= bit(visit);
+    }
+  }
+}
+
+void OpProgram::note_replays(Index op, Visits runs, OpenSteps& steps) const {
+  const OpFacts& facts = graph_.ops[op];
+  const OpenStep& open = steps.step;
+  std::int64_t units = 0;
+  for (int visit = 1; visit <= open.num_visits; ++visit) {
+    if (!has(runs, visit)) continue;
+    units += prices_.cost(op);
+    if (facts.joins || has(open.merged, visit)) continue;
+    std::int64_t bytes = std::max(facts.fresh_bytes, facts.replay_transient_bytes);
+    for (std::size_t j = 0; j < open_values_.size(); ++j) {
+      const TrackedValue& x = step_.value(open_values_[j]);
+      const bool is_there = x.choosable && x.producer < op && has(open.asking[j], visit);
+      bytes += is_there ? x.bytes : 0;
+    }
+    for (Course& course : steps.courses) {
+      course.loads[visit] = std::max(course.loads[visit], course.starts[visit] + bytes);
+    }
+  }
+  for (Course& course : steps.courses) {
+    course.cost += units;
+    course.lagrangian += prices_.of_replays(units);
+  }
+}
+
+/// What `op` makes is decided: the ops in front need not know.
+void OpProgram::leave(Index op, Steps& all) {
+  std::vector<std::size_t> stays;
+  for (std::size_t j = 0; j < open_values_.size(); ++j) {
+    if (step_.value(open_values_[j]).producer < op) stays.push_back(j);
+  }
+  std::map<OpenStep, std::vector<Course>> merged;
+  for (OpenSteps& steps : all) {
+    OpenStep rest{.num_visits = steps.step.num_visits, .merged = steps.step.merged};
+    for (const std::size_t j : stays) {
+      rest.fates.push_back(steps.step.fates[j]);
+      rest.asking.push_back(steps.step.asking[j]);
+    }
+    steps.step = std::move(rest);
+    if (!close_visits(steps)) continue;
+    auto& courses = merged[steps.step];
+    courses.insert(courses.end(), steps.courses.begin(), steps.courses.end());
+  }
+  std::vector<Index> values;
+  for (const std::size_t j : stays) values.push_back(open_values_[j]);
+  open_values_ = std::move(values);
+  std::ranges::fill(place_, -1);
+  for (std::size_t j = 0; j < open_values_.size(); ++j) {
+    place_[open_values_[j]] = static_cast<Index>(j);
+  }
+  all.clear();
+  for (auto& [step, courses] : merged) {
+    all.push_back({step, std::move(courses)});
+    prune(op, all.back());
+    if (all.back().courses.empty()) all.pop_back();
+  }
+}
+
+/// Forgets visits that ask for nothing in front. False if one was to leave something behind there.
+bool OpProgram::close_visits(OpenSteps& steps) const {
+  for (int visit = steps.step.num_visits; visit >= 1; --visit) {
+    const bool asks =
+        std::ranges::any_of(steps.step.asking, [&](Visits asking) { return has(asking, visit); });
+    if (asks) continue;
+    if (std::ranges::count(steps.step.fates, static_cast<Fate>(visit)) > 0) return false;
+    steps.forget_visit(visit);
+  }
+  return true;
+}
+
+void OpProgram::prune(Index op, OpenSteps& steps) {
+  const Int128 most = prices_.most(limits_.peak_bytes, limits_.units) -
+                      prices_.least_before(op, steps.step, open_values_);
+  std::erase_if(steps.courses, [&](const Course& course) { return course.lagrangian > most; });
+  for (Course& course : steps.courses) {
+    for (std::int64_t& load : course.loads) {
+      if (load + step_.bytes_before(op) <= limits_.peak_bytes) load = 0;
+    }
+  }
+  steps.courses = best_of(std::move(steps.courses));
+  thin_out(steps.courses);
+}
+
+}  // namespace gradrecomp::plan

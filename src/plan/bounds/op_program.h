@@ -1,0 +1,70 @@
+#pragma once
+
+#include <cstdint>
+#include <vector>
+
+#include "gradrecomp/plan/graph.h"
+#include "gradrecomp/plan/proof.h"
+#include "open_step.h"
+#include "plan/simulator/compiled_graph.h"
+#include "plan/simulator/replay_cost.h"
+#include "prices.h"
+#include "tracked_step.h"
+
+namespace gradrecomp::plan {
+
+/// Limits of a plan, both included.
+struct PlanLimits {
+  std::int64_t peak_bytes = 0;
+  std::int64_t units = 0;  ///< of overhead; see cost_units.h
+};
+
+/// Proves that no plan keeps within limits, by a program over the ops of a step.
+///
+/// See Note [ Programs over ops ] in op_program.cpp.
+/// Threads:  one object serves one thread at a time.
+class OpProgram {
+ public:
+  struct Answer {
+    bool exists = true;      ///< a plan may; false: none does
+    std::int64_t units = 0;  ///< if so, no such plan costs less
+    bool gave_up = false;    ///< nothing is known
+    std::int64_t work = 0;   ///< partial plans looked at
+  };
+
+  /// `line` says which partial plans to give up: weights and a price of a good lower bound. The
+  /// answers hold for any.
+  OpProgram(const Graph& graph, const ReplayCost& replay_cost, const Proof& line);
+
+  /// Gives up after it has looked at `most_work` partial plans.
+  Answer find(const PlanLimits& limits, std::int64_t most_work);
+
+ private:
+  using Steps = std::vector<OpenSteps>;
+
+  [[nodiscard]] Answer answer_of(const Steps& all) const;
+  [[nodiscard]] bool has_given_up() const { return work_left_ < 0; }
+  [[nodiscard]] bool keep_within(OpenSteps& steps);
+  void enter(Index op, Steps& all);
+  void enter_value(Index tracked, Steps& all);
+  void pass_moments(Index op, Steps& all);
+  [[nodiscard]] std::int64_t load(const Moment& moment, const OpenStep& open) const;
+  void visit(const Moment& moment, Index op, OpenSteps steps, Steps& found);
+  void choose_left_behind(const Moment& moment, Index op, Steps& branches);
+  [[nodiscard]] bool run(Index op, OpenSteps& steps);
+  void ask_inputs(Index op, Visits runs, OpenStep& open) const;
+  void note_replays(Index op, Visits runs, OpenSteps& steps) const;
+  void leave(Index op, Steps& all);
+  [[nodiscard]] bool close_visits(OpenSteps& steps) const;
+  void prune(Index op, OpenSteps& steps);
+
+  CompiledGraph graph_;
+  TrackedStep step_;
+  Prices prices_;
+  PlanLimits limits_;
+  std::vector<Index> open_values_;  ///< tracked values between the ops in front and those behind
+  std::vector<Index> place_;        ///< per tracked value: in open_values_, or -1
+  std::int64_t work_left_ = 0;      ///< in partial plans looked at
+};
+
+}  // namespace gradrecomp::plan

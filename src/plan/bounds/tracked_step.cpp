@@ -1,0 +1,232 @@
+#include "tracked_step.h"
+
+#include <algorithm>
+#include <utility>
+
+#include "plan/graph/choosable_values.h"
+#include "relaxation.h"
+
+// Note [ Moments of ops ]
+// ~~~~~~~~~~~~~~~~~~~~~~~
+// A program that goes from the last op to the first has, at each op, decided about the values that
+// entered at it or behind it. Of all others it must hold that they take the same bytes throughout
+// the moments already compared: what is kept does from the program's letting go of it to its last
+// release, what replays have left behind until it is released. So each event belongs to an op that
+// lies no further in front than the entry of any value demanded before it, and the entry of a value
+// is the op that reads it last, or behind it the op during which the program lets go of it, or the
+// op of the event at which its bytes begin to differ. It also lies no further behind than the
+// makers of what is yet to be demanded, so that these are still there to be decided about.
+
+namespace gradrecomp::plan {
+namespace {
+
+constexpr std::size_t kMostAtOnce = 7;  // tracked values that are alive between two ops
+constexpr std::int64_t kSmallPart = 2000;
+
+bool is_of_life(EventKind kind) {
+  return kind == EventKind::demand || kind == EventKind::release || kind == EventKind::death ||
+         kind == EventKind::seal;
+}
+
+}  // namespace
+
+TrackedStep::TrackedStep(const Graph& graph)
+    : run_events_(graph.ops.size(), -1),
+      base_bytes_(graph.events.size()),
+      inputs_(graph.ops.size()),
+      outputs_(graph.ops.size()),
+      entering_(graph.ops.size() + 1),
+      bytes_before_(graph.ops.size() + 1),
+      moments_(graph.ops.size() + 1) {
+  find_phases(graph);
+  if (!is_simple_) return;
+  const Relaxation relaxation(graph);
+  base_bytes_ = relaxation.base_bytes();
+  const auto readers = find_readers(graph);
+  find_values(graph, readers, find_lives(graph, readers));
+  do {
+    find_entries(graph);
+  } while (drop_smallest_of_many());
+  list_values(graph);
+  list_moments(graph);
+}
+
+void TrackedStep::find_phases(const Graph& graph) {
+  for (std::size_t t = 0; t < graph.events.size(); ++t) {
+    const Event& event = graph.events[t];
+    const bool sealed = seal_ >= 0;
+    switch (event.kind) {
+      case EventKind::seal:
+        is_simple_ = is_simple_ && !sealed;
+        seal_ = static_cast<Index>(t);
+        break;
+      case EventKind::run_op:
+        is_simple_ = is_simple_ && !sealed;
+        run_events_[event.id] = static_cast<Index>(t);
+        break;
+      case EventKind::demand:
+        is_simple_ = is_simple_ && sealed;
+        break;
+      case EventKind::pass_end:
+        is_simple_ = false;
+        break;
+      default:
+        break;
+    }
+  }
+  is_simple_ = is_simple_ && seal_ >= 0;
+}
+
+void TrackedStep::find_values(const Graph& graph, const std::vector<std::vector<Index>>& readers,
+                              const std::vector<Life>& lives) {
+  tracked_of_.assign(graph.values.size(), -1);
+  const std::int64_t small_bytes = saved_bytes(graph) / kSmallPart;
+  for (std::size_t v = 0; v < graph.values.size(); ++v) {
+    const Value& x = graph.values[v];
+    const Life& life = lives[v];
+    if (x.producer < 0 || x.snapshot) continue;
+    if (x.must_keep) {
+      add_base(x, life);
+      continue;
+    }
+    const bool choosable = x.overwritten_by < 0;
+    const bool owned = choosable && (life.death == Life::kNever || life.death > seal_);
+    const bool demanded = choosable && x.saved && life.is_demanded();
+    if (owned && demanded) is_simple_ = false;
+    const bool matters = demanded || (x.bytes > small_bytes && !readers[v].empty());
+    if (owned || !matters) continue;
+    tracked_of_[v] = static_cast<Index>(values_.size());
+    values_.push_back({.producer = x.producer,
+                       .entry = readers[v].empty() ? x.producer : readers[v].back(),
+                       .first_reader = readers[v].empty() ? -1 : readers[v].front(),
+                       .demanded = demanded,
+                       .choosable = choosable,
+                       .has_sibling = graph.ops[x.producer].outputs.size() > 1,
+                       .bytes = x.bytes,
+                       .life = life});
+  }
+}
+
+/// Of a value that every plan keeps.
+void TrackedStep::add_base(const Value& value, const Life& life) {
+  if (!value.saved || value.overwritten_by >= 0 || !life.is_demanded()) return;
+  for (Index t = life.death + 1; t <= life.release; ++t) base_bytes_[t] += value.bytes;
+}
+
+void TrackedStep::find_entries(const Graph& graph) {
+  const auto demanded_at = [&](std::size_t t) -> TrackedValue* {
+    const Event& event = graph.events[t];
+    if (event.kind != EventKind::demand || tracked_of_[event.id] < 0) return nullptr;
+    TrackedValue& x = values_[tracked_of_[event.id]];
+    return x.demanded && x.life.demand == static_cast<Index>(t) ? &x : nullptr;
+  };
+  std::vector<Index> last_maker(graph.events.size(), 0);  // of what is demanded from then on
+  Index maker = 0;
+  for (std::size_t t = graph.events.size(); t-- > 0;) {
+    if (const TrackedValue* x = demanded_at(t)) maker = std::max(maker, x->producer);
+    last_maker[t] = maker;
+  }
+  op_of_event_.assign(graph.events.size(), 0);
+  Index op = 0;
+  for (Index t = 0; t < seal_; ++t) {
+    if (graph.events[t].kind == EventKind::run_op) op = graph.events[t].id;
+    op_of_event_[t] = op;
+  }
+  for (TrackedValue& x : values_) {
+    if (x.choosable) x.entry = std::max(x.entry, op_of_event_[x.life.death]);
+  }
+  op = num_ops();
+  for (std::size_t t = static_cast<std::size_t>(seal_); t < graph.events.size(); ++t) {
+    TrackedValue* x = demanded_at(t);
+    if (x != nullptr) op = std::min(op, x->entry);
+    op_of_event_[t] = op < num_ops() ? std::max(op, last_maker[t]) : op;
+    if (x != nullptr) x->entry = std::max(x->entry, op_of_event_[t]);
+  }
+  for (TrackedValue& x : values_) {
+    const bool ends_in_backward = !x.demanded && x.life.release > seal_;
+    if (ends_in_backward) x.entry = std::max(x.entry, op_of_event_[x.life.release]);
+  }
+}
+
+/// False if nowhere more are alive at once than a program can tell apart.
+bool TrackedStep::drop_smallest_of_many() {
+  std::vector<std::vector<Index>> makes(inputs_.size());
+  for (std::size_t i = 0; i < values_.size(); ++i) {
+    makes[values_[i].producer].push_back(static_cast<Index>(i));
+  }
+  std::vector<Index> alive;
+  std::vector<std::uint8_t> drops(values_.size(), 0);
+  for (Index op = 0; op < num_ops(); ++op) {
+    for (const Index i : makes[op]) alive.push_back(i);
+    std::erase_if(alive, [&](Index i) { return values_[i].entry < op || drops[i] != 0; });
+    while (alive.size() > kMostAtOnce) {
+      const auto least = std::ranges::min_element(
+          alive, {}, [&](Index i) { return std::pair(values_[i].demanded, values_[i].bytes); });
+      is_simple_ = is_simple_ && !values_[*least].demanded;
+      drops[*least] = 1;
+      alive.erase(least);
+    }
+  }
+  // Backward asks for it before any op is reached at which it could be decided about.
+  for (std::size_t i = 0; i < values_.size(); ++i) {
+    if (values_[i].entry < num_ops()) continue;
+    is_simple_ = is_simple_ && !values_[i].demanded;
+    drops[i] = 1;
+  }
+  if (std::ranges::count(drops, 1) == 0) return false;
+  std::vector<TrackedValue> left;
+  std::vector<Index> place(values_.size(), -1);
+  for (std::size_t i = 0; i < values_.size(); ++i) {
+    if (drops[i] != 0) continue;
+    place[i] = static_cast<Index>(left.size());
+    left.push_back(values_[i]);
+  }
+  for (Index& tracked : tracked_of_) tracked = tracked < 0 ? tracked : place[tracked];
+  values_ = std::move(left);
+  return true;
+}
+
+void TrackedStep::list_values(const Graph& graph) {
+  for (std::size_t i = 0; i < values_.size(); ++i) {
+    TrackedValue& x = values_[i];
+    entering_[x.entry].push_back(static_cast<Index>(i));
+    outputs_[x.producer].push_back(static_cast<Index>(i));
+    const Index behind = x.entry + 1 < num_ops() ? run_events_[x.entry + 1] : seal_;
+    const bool held = x.choosable && x.life.death < behind && x.life.release > 0;
+    x.kept_bytes = held ? x.bytes : 0;
+  }
+  for (Index op = 0; op < num_ops(); ++op) {
+    for (const Index u : graph.ops[op].inputs) {
+      const Index i = tracked_of_[u];
+      if (i >= 0 && values_[i].producer != op) inputs_[op].push_back(i);
+    }
+  }
+  for (Index op = 0; op < num_ops(); ++op) {
+    bytes_before_[op + 1] = bytes_before_[op];
+    for (const Index i : entering_[op]) bytes_before_[op + 1] += values_[i].bytes;
+  }
+}
+
+/// Of neighbours between which nothing begins or ends only the highest matters.
+void TrackedStep::list_moments(const Graph& graph) {
+  for (std::size_t t = 0; t < graph.events.size(); ++t) {
+    const Event& event = graph.events[t];
+    Moment moment{static_cast<Index>(t), base_bytes_[t], static_cast<Index>(t) >= seal_};
+    if (event.kind == EventKind::demand && tracked_of_[event.id] >= 0) {
+      const TrackedValue& x = values_[tracked_of_[event.id]];
+      if (x.demanded && x.life.demand == moment.event) moment.demanded = tracked_of_[event.id];
+    }
+    auto& list = moments_[op_of_event_[t]];
+    const bool alike = !list.empty() && list.back().event + 1 == moment.event &&
+                       !is_of_life(event.kind) && !is_of_life(graph.events[t - 1].kind) &&
+                       list.back().in_backward == moment.in_backward;
+    if (!alike) {
+      list.push_back(moment);
+    } else {
+      moment.base_bytes = std::max(moment.base_bytes, list.back().base_bytes);
+      list.back() = moment;
+    }
+  }
+}
+
+}  // namespace gradrecomp::plan

@@ -1,0 +1,40 @@
+#pragma once
+
+#include <cstdint>
+
+#include "gradrecomp/plan/graph.h"
+#include "gradrecomp/plan/plan.h"
+#include "plan/bounds/op_program.h"
+#include "plan/simulator/replay_cost.h"
+
+namespace gradrecomp::plan {
+
+/// What a program over the ops of a step proves, led by the line of a proof.
+class ProvenByOps {
+ public:
+  ProvenByOps(const Graph& graph, const ReplayCost& replay_cost, const Proof& proof);
+
+  /// Whether it proves that no plan of at most this overhead has a lower peak.
+  [[nodiscard]] bool is_proven_peak(std::int64_t peak_bytes, double overhead);
+  /// Whether it proves that no plan of at most this peak has a lower overhead.
+  [[nodiscard]] bool is_proven_overhead(double overhead, std::int64_t peak_bytes);
+
+  /// From now on all questions together may take no more than one does.
+  void share_work() { shares_work_ = true; }
+
+ private:
+  bool denies(const PlanLimits& limits);
+
+  OpProgram program_;
+  std::int64_t work_left_;
+  bool shares_work_ = false;
+};
+
+/// Raises the peak that is proven of `plan`, where a line leaves more than two points of the plain
+/// peak open and a program over ops leaves less.
+void raise_proven_peak(const Graph& graph, const ReplayCost& replay_cost, Plan& plan);
+
+/// The same for the overhead, where two hundredths of the plain step's cost are open.
+void raise_proven_overhead(const Graph& graph, const ReplayCost& replay_cost, Plan& plan);
+
+}  // namespace gradrecomp::plan

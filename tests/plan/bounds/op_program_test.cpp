@@ -1,0 +1,172 @@
+#include "plan/bounds/op_program.h"
+
+#include <gtest/gtest.h>
+
+#include <algorithm>
+#include <cstddef>
+#include <cstdint>
+#include <iostream>
+#include <limits>
+#include <vector>
+
+#include "gradrecomp/plan/graph_file.h"
+#include "gradrecomp/plan/make_plan.h"
+#include "gradrecomp/plan/simulate.h"
+#include "plan/bounds/cost_units.h"
+#include "plan/proof/lower_bound.h"
+#include "support/plan/model_graphs.h"
+#include "support/plan/nested_brute_force.h"
+#include "support/plan/random_chain.h"
+#include "support/plan/random_graph.h"
+#include "support/plan/step_builder.h"
+
+namespace gradrecomp::plan {
+namespace {
+
+constexpr std::int64_t kAnyWork = std::numeric_limits<std::int64_t>::max();
+
+Proof line_at(const Graph& graph, const ReplayCost& replay_cost, double overhead) {
+  LowerBound bound(graph, replay_cost);
+  bound.tighten(overhead, 30);
+  return bound.proof_of(bound.best_line_at_overhead(overhead));
+}
+
+/// Compares what the program proves to all schedules of small steps.
+class Comparison {
+ public:
+  void add(const Graph& graph) {
+    if (num_choices(graph) > kMostChoices) return;
+    const ReplayCost replay_cost(graph, CostModel::seconds);
+    const test::NestedBruteForce all(graph);
+    for (const auto& [peak_bytes, seconds] : all.front()) {
+      const double overhead = replay_cost.seconds_ratio(seconds);
+      OpProgram program(graph, replay_cost, line_at(graph, replay_cost, overhead));
+      const auto answer = program.find({peak_bytes, units_around(overhead)}, kAnyWork);
+      if (answer.gave_up) continue;
+      ++num_compared_;
+      EXPECT_TRUE(answer.exists) << peak_bytes;
+      constexpr std::int64_t kRounding = 64;  // units: of each op's cost, and of the sum
+      EXPECT_LE(answer.units, units_around(overhead));
+      num_exact_ += answer.units >= units_around(overhead) - kRounding ? 1 : 0;
+    }
+  }
+
+  [[nodiscard]] int num_compared() const { return num_compared_; }
+  [[nodiscard]] double exact() const { return static_cast<double>(num_exact_) / num_compared_; }
+
+ private:
+  static constexpr std::ptrdiff_t kMostChoices = 7;
+
+  static std::ptrdiff_t num_choices(const Graph& graph) {
+    return std::ranges::count_if(graph.values, [](const Value& x) {
+      return x.producer >= 0 && x.overwritten_by < 0 && !x.must_keep;
+    });
+  }
+
+  int num_compared_ = 0;
+  int num_exact_ = 0;
+};
+
+TEST(OpProgram, ProvesWhatTheBestSchedulesOfChainsCost) {
+  Comparison comparison;
+  for (std::uint64_t seed = 0; seed < 400 && !HasFailure(); ++seed) {
+    SCOPED_TRACE(seed);
+    comparison.add(test::random_chain_of_ops(3 + static_cast<int>(seed % 4), seed));
+    const test::RandomChainOptions options{.num_blocks = 2 + static_cast<int>(seed % 3),
+                                           .least_ops = 1,
+                                           .most_ops = 3,
+                                           .must_keep_chance = seed % 2 == 0 ? 10 : 0,
+                                           .mask_chance = seed % 5 == 0 ? 50 : 0};
+    comparison.add(test::RandomChain(options, seed).draw());
+  }
+  std::cout << comparison.num_compared() << " limits, " << 100 * comparison.exact() << "% exact\n";
+  EXPECT_GE(comparison.num_compared(), 1000);
+  EXPECT_GE(comparison.exact(), 0.95);
+}
+
+TEST(OpProgram, ProvesNothingThatASmallGraphDisproves) {
+  Comparison comparison;
+  for (std::uint64_t seed = 0; seed < 1500 && !HasFailure(); ++seed) {
+    SCOPED_TRACE(seed);
+    const test::RandomGraphOptions options{.num_ops = 4 + static_cast<int>(seed % 5),
+                                           .in_place_chance = seed % 2 == 0 ? 5 : 25,
+                                           .must_keep_chance = seed % 4 == 0 ? 8 : 0,
+                                           .death_chance = seed % 3 == 0 ? 40 : 70};
+    comparison.add(test::RandomGraph(options, seed).draw());
+  }
+  std::cout << comparison.num_compared() << " limits, " << 100 * comparison.exact() << "% exact\n";
+  EXPECT_GE(comparison.num_compared(), 500);
+  EXPECT_GE(comparison.exact(), 0.75);
+}
+
+// Where values outnumber what is told apart, less is proven, and nothing wrong.
+TEST(OpProgram, ProvesNothingThatAWideGraphDisproves) {
+  const auto step = [](int width) {
+    test::StepBuilder builder;
+    const Index x = builder.external();
+    std::vector<Index> parts;
+    for (int i = 0; i < width; ++i) {
+      parts.push_back(builder.run({.name = "part", .reads = {x}, .fresh_bytes = {10 + i}}).front());
+    }
+    builder.save(builder.run({.name = "sum", .reads = parts, .fresh_bytes = {40}}).front());
+    return builder.finish();
+  };
+  for (const int width : {5, 12}) {
+    const Graph graph = step(width);
+    const ReplayCost replay_cost(graph, CostModel::seconds);
+    OpProgram program(graph, replay_cost, Proof{});
+    const auto peak_bytes = simulate(graph, KeptSet(graph.values.size(), 0)).peak_bytes;
+    EXPECT_TRUE(program.find({peak_bytes, units_around(1)}, kAnyWork).exists) << width;
+    EXPECT_FALSE(program.find({39, units_around(1)}, kAnyWork).exists) << width;
+  }
+}
+
+// In large steps partial plans stand for others, and visits for several.
+TEST(OpProgram, DeniesNoPlanOfALargeStep) {
+  const std::vector<Graph> graphs = {load_graph(GRADRECOMP_DATA "/graphs/fno.json").graph,
+                                     load_graph(GRADRECOMP_DATA "/graphs/unet.json").graph,
+                                     test::resnet_graph({3, 4, 6, 3}, 2),
+                                     test::bert_graph(3, 2, 64)};
+  int num_answers = 0;
+  for (std::size_t g = 0; g < graphs.size(); ++g) {
+    SCOPED_TRACE(g);
+    for (const CostModel cost : {CostModel::seconds, CostModel::flops}) {
+      const ReplayCost replay_cost(graphs[g], cost);
+      const auto plans = make_front(graphs[g], {.cost = cost, .effort = 0});
+      for (std::size_t i = 0; i < plans.size(); i += 3) {
+        const Plan& plan = plans[i];
+        const double overhead = plan.predicted_overhead(cost);
+        OpProgram program(graphs[g], replay_cost, line_at(graphs[g], replay_cost, overhead));
+        constexpr std::int64_t kWork = 2'000'000;
+        const auto answer =
+            program.find({plan.predicted_peak_bytes, units_around(overhead)}, kWork);
+        EXPECT_TRUE(answer.exists) << plan.predicted_peak_bytes << ' ' << overhead;
+        num_answers += answer.gave_up ? 0 : 1;
+      }
+    }
+  }
+  std::cout << num_answers << " plans\n";
+  EXPECT_GE(num_answers, 15);
+}
+
+TEST(OpProgram, GivesUpWhereThereIsTooMuchToDo) {
+  const Graph graph = test::RandomChain({.num_blocks = 8}, 1).draw();
+  const ReplayCost replay_cost(graph, CostModel::seconds);
+  OpProgram program(graph, replay_cost, Proof{});
+  const PlanLimits limits{simulate(graph, keep_all(graph)).peak_bytes / 2, units_around(0.3)};
+  EXPECT_TRUE(program.find(limits, 10).gave_up);
+  EXPECT_FALSE(program.find(limits, kAnyWork).gave_up);
+}
+
+TEST(OpProgram, IsForOneBackwardPass) {
+  const test::RandomGraphOptions options{.num_ops = 7, .pass_end_chance = 100};
+  const Graph graph = test::RandomGraph(options, 3).draw();
+  ASSERT_GT(std::ranges::count(graph.events, EventKind::pass_end, &Event::kind), 0);
+  const ReplayCost replay_cost(graph, CostModel::seconds);
+  const auto answer = OpProgram(graph, replay_cost, Proof{}).find({0, 0}, kAnyWork);
+  EXPECT_TRUE(answer.gave_up);
+  EXPECT_TRUE(answer.exists);
+}
+
+}  // namespace
+}  // namespace gradrecomp::plan
