@@ -38,9 +38,9 @@
 //   become one, at the time of the later. In it an op runs once, what it leaves behind is there
 //   later than it would be, and what it takes in passing does not count.
 // - Where many partial plans differ by costs and loads, two of them become one as good as both.
-// - Values that are not tracked take nothing and are always there (tracked_step.h), an op that
-// joins
-//   the one before it takes its fewest seconds and no bytes, nor do clones for replays in place.
+// - Values that are not tracked take nothing and are always there (tracked_step.h); an op that
+//   joins the one before it takes its fewest seconds and no bytes; nor do clones for replays in
+//   place take any.
 //
 // With nothing of that kind in the way, the program's answer is the best plan's cost: so it is for
 // 97% of the limits of small random steps, whose schedules can all be tried.
