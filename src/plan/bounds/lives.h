@@ -1,6 +1,7 @@
 #pragma once
 
 #include <algorithm>
+#include <cstdint>
 #include <limits>
 #include <vector>
 
@@ -19,6 +20,9 @@ struct Life {
   [[nodiscard]] bool is_demanded() const { return demand != kNever; }
   [[nodiscard]] Index end_if_replayed() const { return std::min(demand_end, release); }
 };
+
+/// Per event, the highest live bytes if no value were kept or replayed.
+std::vector<std::int64_t> bytes_under_every_plan(const Graph& graph);
 
 /// Per value: the ops that read it, ascending.
 std::vector<std::vector<Index>> find_readers(const Graph& graph);

@@ -28,9 +28,9 @@ constexpr Visits bit(int visit) { return static_cast<Visits>(1 << visit); }
 /// reach them.
 struct OpenStep {
   Fate num_visits = 0;
-  Visits merged = 0;           ///< which stand for several
-  std::vector<Fate> fates;     ///< per value between the ops in front and those behind
-  std::vector<Visits> asking;  ///< per value, the visits that find it missing
+  Visits merged = 0;                ///< which stand for several
+  std::vector<Fate> fates = {};     ///< per value between the ops in front and those behind
+  std::vector<Visits> asking = {};  ///< per value, the visits that find it missing
   auto operator<=>(const OpenStep&) const = default;
 };
 

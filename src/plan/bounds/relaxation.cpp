@@ -1,9 +1,5 @@
 #include "relaxation.h"
 
-#include <cstddef>
-
-#include "plan/graph/transient_bytes.h"
-
 // Note [ Lower bounds ]
 // ~~~~~~~~~~~~~~~~~~~~~
 // Let load(t) be the live bytes of a plan at moment t, cost its overhead, and w(t) weights that sum
@@ -25,36 +21,6 @@
 // (verify.cpp).
 
 namespace gradrecomp::plan {
-namespace {
-
-std::vector<std::int64_t> bytes_under_every_plan(const Graph& graph) {
-  std::vector<std::int64_t> peaks;
-  std::vector<std::uint8_t> owned(graph.values.size(), 0);
-  std::int64_t live = 0;
-  for (const Event& event : graph.events) {
-    std::int64_t peak = live;
-    if (event.kind == EventKind::run_op) {
-      const Op& op = graph.ops[event.id];
-      peak = live + forward_transient_bytes(op);
-      for (const Index v : op.outputs) {
-        const Value& x = graph.values[v];
-        if (x.overwrites >= 0) owned[x.overwrites] = 0;
-        live += x.overwrites < 0 ? x.bytes : 0;
-        owned[v] = 1;
-      }
-    } else if (event.kind == EventKind::death && owned[event.id] != 0) {
-      owned[event.id] = 0;
-      live -= graph.values[event.id].bytes;
-    } else if (event.kind == EventKind::outside) {
-      peak = std::max(peak, live + event.peak_bytes);
-      live += event.net_bytes;
-    }
-    peaks.push_back(std::max(peak, live));
-  }
-  return peaks;
-}
-
-}  // namespace
 
 Relaxation::Relaxation(const Graph& graph)
     : graph_(&graph),

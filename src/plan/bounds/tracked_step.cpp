@@ -4,7 +4,6 @@
 #include <utility>
 
 #include "plan/graph/choosable_values.h"
-#include "relaxation.h"
 
 // Note [ Moments of ops ]
 // ~~~~~~~~~~~~~~~~~~~~~~~
@@ -40,8 +39,7 @@ TrackedStep::TrackedStep(const Graph& graph)
       moments_(graph.ops.size() + 1) {
   find_phases(graph);
   if (!is_simple_) return;
-  const Relaxation relaxation(graph);
-  base_bytes_ = relaxation.base_bytes();
+  base_bytes_ = bytes_under_every_plan(graph);
   const auto readers = find_readers(graph);
   find_values(graph, readers, find_lives(graph, readers));
   do {
