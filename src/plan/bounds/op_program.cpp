@@ -43,7 +43,7 @@
 //   place take any.
 //
 // With nothing of that kind in the way, the program's answer is the best plan's cost: so it is for
-// 97% of the limits of small random steps, whose schedules can all be tried.
+// 97% of the limits of small random chains, whose schedules can all be tried.
 
 namespace gradrecomp::plan {
 namespace {
@@ -168,7 +168,7 @@ void OpProgram::enter_value(Index tracked, Steps& all) {
   const auto take = [](Course& course, int first, int num_visits, std::int64_t bytes) {
     for (int i = first; i <= num_visits; ++i) {
       course.loads[i] += bytes;
-      if (i > first || first == 0) course.starts[i] += i > 0 ? bytes : 0;
+      if (i > first) course.starts[i] += bytes;
     }
   };
   for (const OpenSteps& steps : all) {

@@ -1,8 +1,6 @@
 #pragma once
 
-#include <cstddef>
 #include <cstdint>
-#include <limits>
 #include <vector>
 
 #include "gradrecomp/plan/graph.h"
@@ -44,7 +42,8 @@ class TrackedStep {
  public:
   explicit TrackedStep(const Graph& graph);
 
-  /// One backward pass, behind the whole forward pass. Nothing else is read of others.
+  /// Whether a program can read it: one backward pass, behind the whole forward pass, that asks for
+  /// nothing which the program let go of in it, nor for more values than may be alive at once.
   [[nodiscard]] bool is_simple() const { return is_simple_; }
 
   [[nodiscard]] Index num_ops() const { return static_cast<Index>(inputs_.size()); }
