@@ -124,10 +124,6 @@ bool writes_undeclared(std::string_view name, const c10::Argument& argument) {
          can_hold_tensors(*argument.type());
 }
 
-bool reads_shapes_only(std::string_view name) {
-  return name.starts_with("aten::new_") || (name.starts_with("aten::") && name.ends_with("_like"));
-}
-
 bool returns_tensors(const c10::FunctionSchema& schema) {
   return std::ranges::any_of(schema.returns(), holds_tensors);
 }
@@ -147,6 +143,17 @@ bool returns_only_views(const c10::FunctionSchema& schema) {
 bool may_copy_instead(const c10::OperatorHandle& op) {
   return returns_only_views(op.schema()) &&
          op.hasKernelForDispatchKey(c10::DispatchKey::CompositeImplicitAutograd);
+}
+
+// randint_like() may read its bounds from tensors.
+bool reads_shapes_only(const c10::FunctionSchema& schema) {
+  const std::string_view name = schema.name();
+  const bool has_such_a_name =
+      name.starts_with("aten::new_") || (name.starts_with("aten::") && name.ends_with("_like"));
+  const auto is_read = [](const c10::Argument& argument) {
+    return holds_tensors(argument) && !argument.is_out();
+  };
+  return has_such_a_name && std::ranges::count_if(schema.arguments(), is_read) == 1;
 }
 
 // As LibTorch's generator of torch/csrc/autograd/generated/variable_factories.h has it.
@@ -207,7 +214,7 @@ std::unique_ptr<const OpTraits> read_traits(const c10::OperatorHandle& op) {
   traits->makes_nothing = !any_write && (!returns_tensors(schema) || contains(kUnsaidViews, name));
   traits->fickle = fickle_kind(name);
   traits->factory = is_factory(schema);
-  traits->shapes_only = reads_shapes_only(name);
+  traits->shapes_only = reads_shapes_only(schema);
   traits->copies =
       name == "aten::clone" || name == "aten::_to_copy" || name == "aten::copy_" || may_copy;
   traits->uninitialized = contains(kUninitialized, name);

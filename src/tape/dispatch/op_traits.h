@@ -71,6 +71,8 @@ struct OpTraits {
 
   /// Whether what its kernel does is not known from LibTorch's.
   [[nodiscard]] bool has_other_kernel() const { return foreign || overridden; }
+  /// Whether the memory of what it reads may hold anything.
+  [[nodiscard]] bool ignores_content() const { return shapes_only && !overridden; }
   [[nodiscard]] std::size_t num_arguments() const { return writes.size(); }
 };
 

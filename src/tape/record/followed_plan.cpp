@@ -54,19 +54,22 @@ bool FollowedPlan::is_followed_to_the_end() const {
   return !is_mixed_ && plan_.sequence != nullptr && plan_.sequence->size() == sequence_.size();
 }
 
-// Whatever this step or the next saves for backward, a replay of what is kept is never needed. And
-// where this step has seen a write by hand, the next must look there, too, or it would leave the
-// plan because it did not look.
+// Whatever this step or the next saves for backward, a replay of what is kept is never needed,
+// unless the program writes onto it, as it may by hand onto all that is printed. And where this
+// step has seen a write by hand, the next must look there, too, or it would leave the plan because
+// it did not look.
 std::vector<ValueId> FollowedPlan::values_to_guard() const {
-  const auto is_dropped = [&](const Result& result) {
+  const auto may_be_made_again = [&](const Result& result) {
+    const Value& value = tape_.values()[result.value];
     const Retention retention = plan_.retention_of(result.value);
     return retention == Retention::drop || retention == Retention::drop_as_written ||
-           (retention == Retention::keep && tape_.values()[result.value].overwritten_by >= 0);
+           (retention == Retention::keep && (value.overwritten_by >= 0 || value.has_print));
   };
   std::set<ValueId> values;
   for (const Op& op : tape_.ops()) {
+    if (op.traits->ignores_content()) continue;
     const bool is_unseen_write = op.handle() == unseen_write();
-    if (!is_unseen_write && std::ranges::none_of(op.results, is_dropped)) continue;
+    if (!is_unseen_write && std::ranges::none_of(op.results, may_be_made_again)) continue;
     for (const Read& read : op.reads) {
       if (tape_.values()[read.value].external) values.insert(read.value);
     }

@@ -278,6 +278,7 @@ void Recorder::look_at_device(Draft& draft) {
 }
 
 void Recorder::guard_externals(Draft& draft) {
+  if (draft.traits.ignores_content()) return;
   for (Read& read : draft.op.reads) {
     if (read.written || read.scratch || !tape_->values()[read.value].external) continue;
     const bool guarded = plan_->guards(read.value);

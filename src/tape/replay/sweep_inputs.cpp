@@ -94,14 +94,15 @@ c10::Storage SweepInputs::from_tape(const Op& op, const Read& read) {
   const auto bytes = tape_.values()[read.value].bytes;
   TORCH_CHECK(!read.blind, "GradRecomp: a replay of ", op.name(), " reads ", bytes,
               " bytes whose content is unknown. GradRecomp bug, please report.");
-  if (!read.scratch) check_unmodified(read, op);
+  const bool any_content_will_do = read.scratch || op.traits->ignores_content();
+  if (!any_content_will_do) check_unmodified(read, op);
   auto storage = tape_.live_storage(read.value);
   const std::int64_t bytes_now = storage && is_there(read, storage) ? bytes_in(storage) : 0;
   TORCH_CHECK(bytes_now == bytes, "GradRecomp: an input of ", op.name(), " had ", bytes,
               " bytes in the forward pass and has ", bytes_now,
               " now, but a replay needs them. Give its memory back after backward, or keep what ",
               op.name(), " makes by Options::selection.");
-  if (!read.scratch) {  // else any content will do
+  if (!any_content_will_do) {
     check_content(read, op);
     look_on_device(read, op, storage);
   }

@@ -75,8 +75,8 @@ TEST(BlindRead, H3WhatEarlyStepsHoldByChanceIsPlainsOrAnError) {
   expect_same_or_error_in_every_mode(program, {.text = "overwritten", .least_num_same = 16});
 }
 
-/// Regions under a plan that keeps products of matrices alone, be they saved or not.
-RunPart keeping_products() {
+/// Regions under a plan that keeps what `kept_op` makes alone, be it saved or not.
+RunPart keeping(const std::string& kept_op) {
   const auto profiled = std::make_shared<Region>(Options{.policy = "drop_all"});
   const auto planned = std::make_shared<std::unique_ptr<Region>>();
   return [=, is_first = true](const std::function<at::Tensor()>& part) mutable {
@@ -85,8 +85,8 @@ RunPart keeping_products() {
       const plan::Graph graph = profiled->graph();
       plan::Plan plan{.policy = "given", .signature = graph.signature};
       for (const plan::Value& value : graph.values) {
-        const bool is_product = value.producer >= 0 && graph.ops[value.producer].name == "aten::mm";
-        plan.keep.push_back(is_product ? 1 : 0);
+        const bool is_kept = value.producer >= 0 && graph.ops[value.producer].name == kept_op;
+        plan.keep.push_back(is_kept ? 1 : 0);
       }
       *planned = std::make_unique<Region>(Options{.plan = std::make_shared<plan::Plan>(plan)});
     }
@@ -94,14 +94,16 @@ RunPart keeping_products() {
   };
 }
 
-/// Expects plain's bits of steps that keep products, or a stated error if they `may_be_refused`.
-void expect_same_where_products_are_kept(const HostileProgram& program, bool may_be_refused) {
+/// Expects plain's bits of steps that keep what `kept_op` makes, or a stated error if they
+/// `may_be_refused`.
+void expect_same_keeping(const std::string& kept_op, const HostileProgram& program,
+                         bool may_be_refused) {
   const WarningLog log;
   torch::manual_seed(1);
   const Tensors plain = program([](const std::function<at::Tensor()>& part) { return part(); });
   torch::manual_seed(1);
   try {
-    expect_same_bits(plain, program(keeping_products()));
+    expect_same_bits(plain, program(keeping(kept_op)));
   } catch (const std::exception& error) {
     EXPECT_TRUE(may_be_refused && is_stated_error(error.what())) << error.what();
   }
@@ -119,7 +121,7 @@ TEST(BlindRead, H3WhatWasKeptAndWrittenAfterItsLastReadIsPlainsOrAnError) {
     }
     return sum;
   });
-  expect_same_where_products_are_kept(program, /*may_be_refused=*/true);
+  expect_same_keeping("aten::mm", program, /*may_be_refused=*/true);
 }
 
 TEST(BlindRead, H3WhatWasKeptUntilAnUnplannedOpWroteOntoItIsPlains) {
@@ -131,8 +133,49 @@ TEST(BlindRead, H3WhatWasKeptUntilAnUnplannedOpWroteOntoItIsPlains) {
       if (scene.is_late() && is_filled) fill(scene.x);
       return sum + (scene.is_late() ? kept.mul_(2) : kept).sum();
     });
-    expect_same_where_products_are_kept(program, /*may_be_refused=*/false);
+    expect_same_keeping("aten::mm", program, /*may_be_refused=*/false);
   }
+}
+
+/// Reads what `make` makes of a tensor that replays do not read otherwise, and reads it again after
+/// a late step has written to it by hand.
+HostileProgram reading_twice(const std::function<at::Tensor(const at::Tensor&)>& make) {
+  return steps_of([=](Scene& scene) {
+    const auto made = make(scene.x);
+    const auto first = scene.weight.sin() * made.exp();
+    if (scene.is_late()) fill(made);
+    return (first * made.exp()).sum();
+  });
+}
+
+// What was kept is gone, and all that it is made from is the shape of a tensor.
+TEST(BlindRead, H3WhatAFactoryMadeInTheShapeOfATensorIsMadeAgain) {
+  using Make = std::function<at::Tensor(const at::Tensor&)>;
+  const std::vector<std::pair<std::string, Make>> factories = {
+      {"aten::full_like", [](const at::Tensor& x) { return torch::full_like(x, 0.3); }},
+      {"aten::zeros_like", [](const at::Tensor& x) { return torch::zeros_like(x); }},
+      {"aten::rand_like", [](const at::Tensor& x) { return torch::rand_like(x); }},
+      {"aten::new_full", [](const at::Tensor& x) {
+         return x.new_full({8, 8}, 0.6);
+       }}};
+  for (const auto& [name, make] : factories) {
+    SCOPED_TRACE(name);
+    expect_same_keeping(name, reading_twice(make), /*may_be_refused=*/false);
+    const auto of_refilled = [make = make](const at::Tensor& x) {
+      auto made = make(x);
+      x.mul_(2);
+      fill(x);
+      return made;
+    };
+    expect_same_keeping(name, reading_twice(of_refilled), /*may_be_refused=*/false);
+  }
+}
+
+TEST(BlindRead, H3WhatWasKeptOfAConstantIsMadeAgainOnceItIsWrittenByHand) {
+  expect_same_keeping("aten::neg", reading_twice([](const at::Tensor& x) { return x.neg(); }),
+                      /*may_be_refused=*/false);
+  expect_same_keeping("aten::cos", reading_twice([](const at::Tensor& x) { return x.neg().cos(); }),
+                      /*may_be_refused=*/false);
 }
 
 }  // namespace
