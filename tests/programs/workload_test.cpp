@@ -59,6 +59,10 @@ TEST(Workload, TrainsEveryParameterOfAUNet) {
             0);
 }
 
+TEST(Workload, TrainsEveryParameterOfAnFno) {
+  EXPECT_EQ(num_idle_parameters({.model = "fno", .batch = 2, .image_size = 16, .layers = 1}), 0);
+}
+
 TEST(Workload, AsksAUNetForTheInkOfDigits) {
   const WorkloadOptions options{
       .model = "unet", .batch = 3, .image_size = 32, .data = GRADRECOMP_DIGITS};
@@ -165,7 +169,7 @@ TEST(Workload, RefusesOptionsOfOtherModels) {
   expect_bad_input([] { Workload({.model = "vit-b16", .sequence = 8}); },
                    "but must be a text model for --sequence.");
   expect_bad_input([] { Workload({.model = "resnet18", .layers = 2}); },
-                   "but must be a transformer or LSTM for --layers.");
+                   "but must be a transformer, LSTM or FNO for --layers.");
   expect_bad_input([] { Workload({.model = "bert-base", .channels_last = true}); },
                    "--model is bert-base, but must be an image model for --channels-last.");
 }
@@ -179,6 +183,10 @@ TEST(Workload, RefusesWhatDoesNotFitTheModel) {
   expect_bad_input([] { Workload({.model = "vit-b16", .image_size = 40}); }, "a multiple of 16");
   expect_bad_input([] { Workload({.model = "bert-base", .layers = 13}); },
                    "--layers is 13, but must be at most 12 for bert-base");
+  expect_bad_input([] { Workload({.model = "unet", .image_size = 15}); },
+                   "--image-size is 15, but must be at least 16 for this model, such as 64.");
+  expect_bad_input([] { Workload({.model = "fno", .image_size = 16, .dtype = "bfloat16"}); },
+                   "--dtype is bfloat16, but must be float32 for an FNO");
   expect_bad_input([] { Workload({.dtype = "float16"}); }, "float32 or bfloat16 on the CPU");
   expect_bad_input([] { Workload({.dtype = "bfloat16", .autocast = "bfloat16"}); },
                    "--dtype is bfloat16, but must be float32 for --autocast");

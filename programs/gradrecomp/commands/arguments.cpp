@@ -60,7 +60,7 @@ void add_model_arguments(CLI::App& command, WorkloadOptions& options) {
       ->check(whole_number(32, 1 << 14));
   command.add_option("--sequence", o.sequence, "Tokens a text, for text models (128)")
       ->check(whole_number(1, 512));
-  command.add_option("--layers", o.layers, "Layers of a transformer or LSTM (all)")
+  command.add_option("--layers", o.layers, "Layers of a transformer, LSTM or FNO (all)")
       ->check(whole_number(1, 24));
   command.add_option("--device", o.device, "cpu or cuda")->check(one_of({"cpu", "cuda"}));
   command.add_option("--dtype", o.dtype, "float32, bfloat16 or, on cuda, float16")

@@ -20,7 +20,8 @@ torch::Tensor wrapped_rows(std::int64_t first, std::int64_t count, std::int64_t 
   return torch::arange(first, first + count).remainder(size);
 }
 
-/// A U-Net is to say which pixels are brighter than the mean of their image, so of a digit its ink.
+/// A model of pixels is to say which are brighter than the mean of their image, so of a digit its
+/// ink.
 torch::Tensor bright_pixels(const torch::Tensor& images) {
   const auto gray = images.mean(1);
   return gray.gt(gray.mean({1, 2}, /*keepdim=*/true)).to(at::kLong);
@@ -31,7 +32,7 @@ Batch random_images(ModelFamily family, const WorkloadOptions& options, std::int
   auto generator = generator_for(options, index);
   const auto size = *options.image_size;
   auto images = torch::randn({options.batch, 3, size, size}, generator);
-  auto target = family == ModelFamily::unet
+  auto target = labels_pixels(family)
                     ? bright_pixels(images)
                     : torch::randint(kNumDigits, {options.batch}, generator, at::kLong);
   return {std::move(images), std::move(target)};
@@ -42,7 +43,7 @@ Batches digit_batches(ModelFamily family, const WorkloadOptions& options) {
     const auto rows = wrapped_rows(index * options.batch, options.batch, digits.labels.size(0));
     auto images = digit_images(digits.pixels.index_select(0, rows), *options.image_size);
     auto target =
-        family == ModelFamily::unet ? bright_pixels(images) : digits.labels.index_select(0, rows);
+        labels_pixels(family) ? bright_pixels(images) : digits.labels.index_select(0, rows);
     return Batch{std::move(images), std::move(target)};
   };
 }

@@ -7,6 +7,7 @@
 
 #include "gradrecomp/models/bert.h"
 #include "gradrecomp/models/densenet.h"
+#include "gradrecomp/models/fno.h"
 #include "gradrecomp/models/gpt2.h"
 #include "gradrecomp/models/lstm.h"
 #include "gradrecomp/models/resnet.h"
@@ -49,6 +50,11 @@ Model gpt2(const WorkloadOptions& options) {
 
 Model unet(const WorkloadOptions& /*options*/) { return model_of(models::unet_carvana()); }
 
+Model fno(const WorkloadOptions& options) {
+  return model_of(
+      models::Fno({.in_channels = 3, .out_channels = 2, .num_layers = *options.layers}));
+}
+
 template <bool is_large>
 Model lstm(const WorkloadOptions& options) {
   models::LstmOptions lstm{.num_layers = *options.layers};
@@ -72,7 +78,7 @@ Model vit(const WorkloadOptions& options) {
   return model_of(models::ViT(vit));
 }
 
-constexpr std::array<ModelEntry, 18> kModels{{
+constexpr std::array<ModelEntry, 19> kModels{{
     {"resnet18", ModelFamily::resnet, 0, image_model<models::resnet18>},
     {"resnet34", ModelFamily::resnet, 0, image_model<models::resnet34>},
     {"resnet50", ModelFamily::resnet, 0, image_model<models::resnet50>},
@@ -81,6 +87,7 @@ constexpr std::array<ModelEntry, 18> kModels{{
     {"densenet121", ModelFamily::densenet, 0, image_model<models::densenet121>},
     {"densenet201", ModelFamily::densenet, 0, image_model<models::densenet201>},
     {"unet", ModelFamily::unet, 0, unet},
+    {"fno", ModelFamily::fno, 4, fno},
     {"bert-base", ModelFamily::bert, 12, bert<false>},
     {"bert-large", ModelFamily::bert, 24, bert<true>},
     {"bert-base-encoder", ModelFamily::bert, 12, bert<false>, true},

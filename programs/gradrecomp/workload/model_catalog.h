@@ -13,11 +13,16 @@
 
 namespace gradrecomp::program {
 
-enum class ModelFamily : std::uint8_t { resnet, densenet, unet, vit, bert, gpt, lstm };
+enum class ModelFamily : std::uint8_t { resnet, densenet, unet, fno, vit, bert, gpt, lstm };
 
 /// Whether its models read tokens; the others see images.
 constexpr bool reads_text(ModelFamily family) {
   return family == ModelFamily::bert || family == ModelFamily::gpt || family == ModelFamily::lstm;
+}
+
+/// Whether its models say something of each pixel, not of an image.
+constexpr bool labels_pixels(ModelFamily family) {
+  return family == ModelFamily::unet || family == ModelFamily::fno;
 }
 
 /// A model as the stages of its forward pass.
@@ -31,7 +36,7 @@ struct Model {
 struct ModelEntry {
   std::string_view name;
   ModelFamily family;
-  std::int64_t num_layers;  ///< of a transformer or LSTM; 0 where --layers does not apply
+  std::int64_t num_layers;  ///< of those that --layers counts; 0 where it does not apply
   /// Builds it with random weights: 1000 classes, two of each pixel, or the last hidden states of a
   /// text model.
   Model (*make)(const WorkloadOptions& options);

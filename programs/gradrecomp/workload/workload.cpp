@@ -22,7 +22,8 @@ constexpr double kFirstScale = 65536;  // of gradients in half precision
 
 void check_image_size(const WorkloadOptions& options, ModelFamily family) {
   constexpr std::int64_t kPatchSize = 16;
-  constexpr std::int64_t kReduction = 32;  // of a ResNet or DenseNet
+  constexpr std::int64_t kReduction = 32;    // of a ResNet or DenseNet
+  constexpr std::int64_t kLeastPixels = 16;  // of a U-Net's halvings, and of an FNO's modes
   // Up to these the last features of an image are one pixel: a ResNet rounds up when it halves
   // sizes, and a DenseNet's transitions round down.
   const std::int64_t one_pixel = family == ModelFamily::densenet ? 60 : kReduction;
@@ -33,6 +34,9 @@ void check_image_size(const WorkloadOptions& options, ModelFamily family) {
   if (family == ModelFamily::densenet && size < kReduction) {
     reject("--image-size", std::to_string(size), "at least 32 for a DenseNet, such as 64.");
   }
+  if (labels_pixels(family) && size < kLeastPixels) {
+    reject("--image-size", std::to_string(size), "at least 16 for this model, such as 64.");
+  }
   const bool has_norms = family == ModelFamily::resnet || family == ModelFamily::densenet;
   if (has_norms && size <= one_pixel && options.batch == 1) {
     reject("--image-size", std::to_string(size),
@@ -42,7 +46,11 @@ void check_image_size(const WorkloadOptions& options, ModelFamily family) {
   }
 }
 
-void check_types(const WorkloadOptions& options) {
+void check_types(const WorkloadOptions& options, ModelFamily family) {
+  if (options.dtype != "float32" && family == ModelFamily::fno) {
+    reject("--dtype", options.dtype,
+           "float32 for an FNO, whose Fourier transforms need it. Leave --dtype out.");
+  }
   if (options.dtype == "float16" && options.device == "cpu") {
     reject("--dtype", options.dtype,
            "float32 or bfloat16 on the CPU. Pass --device cuda for float16.");
@@ -60,8 +68,8 @@ WorkloadOptions completed(WorkloadOptions options, const ModelEntry& entry) {
   if (text && options.image_size) not_for(options, "--image-size", "an image model");
   if (!text && options.sequence) not_for(options, "--sequence", "a text model");
   if (options.layers && entry.num_layers == 0)
-    not_for(options, "--layers", "a transformer or LSTM");
-  check_types(options);
+    not_for(options, "--layers", "a transformer, LSTM or FNO");
+  check_types(options, entry.family);
   options.layers = options.layers.value_or(entry.num_layers);
   if (*options.layers > entry.num_layers) {
     reject("--layers", std::to_string(*options.layers),

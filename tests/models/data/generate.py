@@ -1,6 +1,7 @@
-"""Writes this folder's oracles from torchvision, Hugging Face transformers, PyTorch Hub and PyTorch.
+"""Writes this folder's oracles from torchvision, Hugging Face transformers, PyTorch Hub, PyTorch
+and neuraloperator.
 
-    pip install torch==2.11.0 torchvision==0.26.0 transformers==5.23.0
+    pip install torch==2.11.0 torchvision==0.26.0 transformers==5.23.0 neuraloperator==2.0.0
     python generate.py
 
 In names/:
@@ -74,7 +75,7 @@ class TinyResNet(torchvision.models.ResNet):
 def randomize(model):
     """Gives every tensor values that tell it from its neighbours, zero-initialized ones too."""
     for name, tensor in model.state_dict().items():
-        if not tensor.is_floating_point():
+        if not (tensor.is_floating_point() or tensor.is_complex()):
             tensor.fill_(1)
         elif name.endswith("running_var"):
             tensor.uniform_(0.5, 1.5)
@@ -210,6 +211,19 @@ def write_unet():
         write_example(name, narrow_unet(published, 2, bilinear), images)
 
 
+def write_fno():
+    from neuralop.models import FNO
+
+    class PlainFNO(FNO):
+        """Whose state holds tensors alone, not what the library notes beside them."""
+
+        state_dict = torch.nn.Module.state_dict
+
+    write_names("fno", PlainFNO((64, 64), in_channels=2, out_channels=1, hidden_channels=64))
+    tiny = PlainFNO((6, 6), in_channels=2, out_channels=3, hidden_channels=4, n_layers=2)
+    write_example("tiny_fno", tiny, {"fields": torch.randn(2, 2, 9, 13)})
+
+
 def main():
     torch.manual_seed(0)
     if len(sys.argv) > 1:
@@ -228,6 +242,7 @@ def main():
     write_tiny_densenet()
     write_lstm()
     write_unet()
+    write_fno()
 
 
 if __name__ == "__main__":

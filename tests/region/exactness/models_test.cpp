@@ -1,5 +1,6 @@
 // Conformance E1, E2, E16, E22: models train under every plan as they train plainly.
 #include "gradrecomp/models/bert.h"
+#include "gradrecomp/models/fno.h"
 #include "gradrecomp/models/resnet.h"
 #include "gradrecomp/models/vit.h"
 #include "support/programs.h"
@@ -63,6 +64,14 @@ TEST(Exactness, E2Vit) {
     options.num_classes = 7;
     options.zero_head = false;
     return staged(models::ViT(options), [] { return torch::randn({2, 3, 16, 16}); });
+  });
+}
+
+TEST(Exactness, E16FourierLayers) {
+  expect_exact([] {
+    const models::FnoOptions options{
+        .in_channels = 2, .hidden_channels = 4, .num_layers = 2, .num_modes = 4};
+    return staged(models::Fno(options), [] { return torch::randn({2, 2, 8, 9}); });
   });
 }
 
