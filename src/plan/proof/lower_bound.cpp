@@ -28,8 +28,13 @@ LowerBound::LowerBound(const Graph& graph, const ReplayCost& replay_cost)
     base_.push_back(static_cast<double>(relaxation_.base_bytes()[t]) / scale_bytes_);
   }
   if (!moments_.empty()) add_floor();
+  begin_with_plain_loads();
+}
+
+void LowerBound::begin_with_plain_loads() {
   constexpr double kSharpness = 30;
-  const std::vector<std::uint8_t> none(graph.ops.size(), 0);
+  const std::vector<std::uint8_t> none(graph_->ops.size(), 0);
+  log_weights_.clear();
   for (const double load : loads_of(none).loads) log_weights_.push_back(kSharpness * load);
 }
 
@@ -114,6 +119,11 @@ LowerBound::Relaxed LowerBound::relax(double price) {
   lines_.push_back({price, always + least.cost, weights_});
   least_solutions_.push_back(std::move(least.replayed));
   return loads_of(least_solutions_.back());
+}
+
+void LowerBound::tighten_anew(double overhead, int num_cuts) {
+  begin_with_plain_loads();
+  tighten(overhead, num_cuts);
 }
 
 void LowerBound::tighten(double overhead, int num_cuts) {

@@ -19,8 +19,11 @@ class LowerBound {
  public:
   LowerBound(const Graph& graph, const ReplayCost& replay_cost);
 
-  /// Tightens the bound near this overhead, by `num_cuts` minimum cuts.
+  /// Tightens the bound near this overhead, by `num_cuts` minimum cuts. Goes on from the weights of
+  /// the last tightening, which may have come to rest on few moments.
   void tighten(double overhead, int num_cuts);
+  /// The same from the loads of the plain step.
+  void tighten_anew(double overhead, int num_cuts);
 
   /// Per cut of the last tightening: which ops its least solution replays.
   [[nodiscard]] const std::vector<std::vector<std::uint8_t>>& least_solutions() const {
@@ -56,6 +59,7 @@ class LowerBound {
 
   void choose_moments();
   void add_floor();
+  void begin_with_plain_loads();
   [[nodiscard]] Index moment_after(Index event) const;
   [[nodiscard]] double share(Index v) const;
   void set_weights();

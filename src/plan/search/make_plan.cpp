@@ -26,7 +26,8 @@
 namespace gradrecomp::plan {
 namespace {
 
-constexpr int kNumCuts = 30;  // for each overhead that a bound is wanted at
+constexpr int kNumCuts = 30;       // for each overhead that a bound is wanted at
+constexpr int kNumCutsAnew = 120;  // for that of a plan
 constexpr int kNumTrials = 100;
 
 constexpr std::array kBoundOverheads{0.01, 0.03, 0.06, 0.1, 0.16, 0.25, 0.35};
@@ -158,6 +159,7 @@ class Planner {
   [[nodiscard]] Plan described(const Answer& answer) {
     if (!bound_) bound_.emplace(graph_, replay_cost_);
     bound_->tighten(answer.candidate.overhead, kNumCuts);
+    bound_->tighten_anew(answer.candidate.overhead, kNumCutsAnew);
     Plan plan = Describer(graph_, replay_cost_, *bound_).plan(answer.candidate, maker_of(request_));
     plan.feasible = answer.feasible;
     return plan;
