@@ -2,11 +2,10 @@
 
 #include <algorithm>
 #include <cstddef>
-#include <map>
-#include <tuple>
 #include <utility>
 
 #include "cost_units.h"
+#include "courses.h"
 
 // Note [ Programs over ops ]
 // ~~~~~~~~~~~~~~~~~~~~~~~~~~
@@ -48,8 +47,6 @@
 namespace gradrecomp::plan {
 namespace {
 
-constexpr std::size_t kMostCourses = 300;  // of partial plans that ask for the same
-
 std::vector<std::int64_t> costs_of(const Graph& graph, const ReplayCost& replay_cost) {
   std::vector<std::int64_t> costs;
   for (const Op& op : graph.ops) costs.push_back(units_within(replay_cost.overhead(op)));
@@ -63,42 +60,19 @@ std::int64_t bytes_at(const TrackedValue& x, Fate fate, const Moment& moment) {
   return is_made && t <= x.end_if_made() ? x.bytes : 0;
 }
 
-bool is_no_worse(const Course& course, const Course& other) {
-  for (std::size_t i = 0; i < course.loads.size(); ++i) {
-    if (course.loads[i] > other.loads[i] || course.starts[i] > other.starts[i]) return false;
-  }
-  return course.cost <= other.cost;
-}
-
-/// Those that none of lower cost is as good as. One that stands for another adds no more to the
-/// least than that does: its loads may have come out lower than they are.
-std::vector<Course> best_of(std::vector<Course> courses) {
-  std::ranges::sort(courses, {}, [](const Course& course) {
-    return std::tie(course.cost, course.loads, course.starts);
-  });
-  std::vector<Course> best;
-  for (const Course& course : courses) {
-    const auto known =
-        std::ranges::find_if(best, [&](const Course& other) { return is_no_worse(other, course); });
-    if (known == best.end()) {
-      best.push_back(course);
-    } else {
-      known->lagrangian = std::min(known->lagrangian, course.lagrangian);
+/// Those of which the ops in front must know the same become one.
+void merge_equal(std::vector<OpenSteps>& all) {
+  std::ranges::stable_sort(all, {}, &OpenSteps::step);
+  std::size_t last = 0;
+  for (std::size_t i = 1; i < all.size(); ++i) {
+    if (all[i].step == all[last].step) {
+      auto& courses = all[last].courses;
+      courses.insert(courses.end(), all[i].courses.begin(), all[i].courses.end());
+    } else if (++last != i) {
+      all[last] = std::move(all[i]);
     }
   }
-  return best;
-}
-
-/// Neighbours in cost become one.
-void thin_out(std::vector<Course>& courses) {
-  while (courses.size() > kMostCourses) {
-    std::vector<Course> fewer;
-    for (std::size_t i = 0; i < courses.size(); i += 2) {
-      fewer.push_back(courses[i]);
-      if (i + 1 < courses.size()) fewer.back().join(courses[i + 1]);
-    }
-    courses = std::move(fewer);
-  }
+  all.resize(std::min(all.size(), last + 1));
 }
 
 }  // namespace
@@ -106,27 +80,57 @@ void thin_out(std::vector<Course>& courses) {
 OpProgram::OpProgram(const Graph& graph, const ReplayCost& replay_cost, const Proof& line)
     : graph_(graph),
       step_(graph),
-      prices_(step_, costs_of(graph, replay_cost), line),
+      costs_(costs_of(graph, replay_cost)),
+      prices_(step_, costs_, line),
       place_(step_.values().size(), -1) {}
 
 OpProgram::Answer OpProgram::find(const PlanLimits& limits, std::int64_t most_work) {
   if (!step_.is_simple()) return {.gave_up = true};
+  by_prices_ = false;
+  Answer answer = answer_of(pass_ops(limits, most_work));
+  answer.work = most_work - work_left_;
+  return answer;
+}
+
+OpProgram::Priced OpProgram::find_priced(const PlanLimits& limits, std::int64_t most_work) {
+  if (!step_.is_simple()) return {.gave_up = true};
+  by_prices_ = true;
+  const Steps all = pass_ops(limits, most_work);
+  Priced priced{.gave_up = has_given_up(), .work = most_work - work_left_};
+  const Course* least = nullptr;
+  for (const OpenSteps& steps : all) {
+    for (const Course& course : steps.courses) {
+      if (least == nullptr || course.lagrangian < least->lagrangian) least = &course;
+    }
+  }
+  priced.exists = priced.gave_up || least != nullptr;
+  if (priced.gave_up || least == nullptr) return priced;
+  priced.least_peak_bytes = prices_.peak_bytes(least->lagrangian, limits.units);
+  priced.units = least->cost;
+  priced.loads = step_.base_bytes();
+  trace_.add_to(priced.loads, least->held);
+  return priced;
+}
+
+/// The partial plans that are left when all is decided.
+OpProgram::Steps OpProgram::pass_ops(const PlanLimits& limits, std::int64_t most_work) {
   limits_ = limits;
   work_left_ = most_work;
+  trace_.clear();
   open_values_.clear();
   std::ranges::fill(place_, -1);
+  most_ = prices_.most(limits.peak_bytes, limits.units);
   Steps all(1);
   all.front().courses.emplace_back();
   pass_moments(step_.num_ops(), all);
   for (Index op = step_.num_ops(); op-- > 0 && !has_given_up();) {
+    most_ = prices_.most(limits.peak_bytes, limits.units) - prices_.least_entering_before(op);
     enter(op, all);
     pass_moments(op, all);
     std::erase_if(all, [&](OpenSteps& steps) { return !run(op, steps); });
     leave(op, all);
   }
-  Answer answer = answer_of(all);
-  answer.work = most_work - work_left_;
-  return answer;
+  return all;
 }
 
 OpProgram::Answer OpProgram::answer_of(const Steps& all) const {
@@ -142,7 +146,9 @@ OpProgram::Answer OpProgram::answer_of(const Steps& all) const {
 bool OpProgram::keep_within(OpenSteps& steps) {
   work_left_ -= static_cast<std::int64_t>(steps.courses.size());
   std::erase_if(steps.courses, [&](const Course& course) {
-    return course.cost > limits_.units || std::ranges::max(course.loads) > limits_.peak_bytes;
+    if (course.lagrangian > most_) return true;
+    return !by_prices_ &&
+           (course.cost > limits_.units || std::ranges::max(course.loads) > limits_.peak_bytes);
   });
   return !steps.courses.empty();
 }
@@ -157,8 +163,7 @@ void OpProgram::enter_value(Index tracked, Steps& all) {
   place_[tracked] = static_cast<Index>(open_values_.size());
   open_values_.push_back(tracked);
   Steps found;
-  const auto add = [&](const OpenSteps& steps, Fate fate, const auto& change) {
-    OpenSteps next = steps;
+  const auto add = [&](OpenSteps next, Fate fate, const auto& change) {
     next.step.fates.push_back(fate);
     next.step.asking.push_back(0);
     for (Course& course : next.courses) change(course);
@@ -171,21 +176,27 @@ void OpProgram::enter_value(Index tracked, Steps& all) {
       if (i > first) course.starts[i] += bytes;
     }
   };
-  for (const OpenSteps& steps : all) {
+  for (OpenSteps& steps : all) {
     if (has_given_up()) break;
     const Fate num_visits = steps.step.num_visits;
-    add(steps, kUndecided, [&](Course& course) { course.lagrangian += prices_.of_made(x); });
-    if (!x.choosable) continue;
-    add(steps, kKept, [&](Course& course) {
-      take(course, 0, num_visits, x.kept_bytes);
-      course.lagrangian += prices_.of_kept(x);
-    });
-    for (Fate visit = 1; visit <= num_visits; ++visit) {
+    if (x.choosable) {
+      add(steps, kKept, [&](Course& course) {
+        take(course, 0, num_visits, x.kept_bytes);
+        course.lagrangian += prices_.of_kept(x);
+        hold(course, x, x.life.death, x.life.release);
+      });
+    }
+    for (Fate visit = 1; x.choosable && visit <= num_visits; ++visit) {
       add(steps, visit, [&](Course& course) {
         take(course, visit, num_visits, x.bytes);
         course.lagrangian += prices_.of_left(x, course.events[visit], x.end_if_made());
+        hold(course, x, course.events[visit], x.end_if_made());
       });
     }
+    add(std::move(steps), kUndecided, [&](Course& course) {
+      course.lagrangian += prices_.of_made(x);
+      if (x.demanded) hold(course, x, x.life.demand, x.end_if_made());
+    });
   }
   all = std::move(found);
 }
@@ -201,7 +212,9 @@ void OpProgram::pass_moments(Index op, Steps& all) {
         visit(moment, op, std::move(steps), found);
         continue;
       }
-      steps.note_load(moment.in_backward ? steps.step.num_visits : 0, load(moment, steps.step));
+      if (!by_prices_) {
+        steps.note_load(moment.in_backward ? steps.step.num_visits : 0, load(moment, steps.step));
+      }
       if (keep_within(steps)) found.push_back(std::move(steps));
     }
     all = std::move(found);
@@ -218,7 +231,7 @@ std::int64_t OpProgram::load(const Moment& moment, const OpenStep& open) const {
 
 /// The demanded value is gone, so replays make it and leave it behind, and others as they like.
 void OpProgram::visit(const Moment& moment, Index op, OpenSteps steps, Steps& found) {
-  const std::int64_t start = load(moment, steps.step);
+  const std::int64_t start = by_prices_ ? 0 : load(moment, steps.step);
   const Fate visit = ++steps.step.num_visits;
   const Index place = place_[moment.demanded];
   steps.step.fates[place] = visit;
@@ -231,7 +244,7 @@ void OpProgram::visit(const Moment& moment, Index op, OpenSteps steps, Steps& fo
   branches.push_back(std::move(steps));
   choose_left_behind(moment, op, branches);
   for (OpenSteps& branch : branches) {
-    branch.note_load(visit, load(moment, branch.step));
+    if (!by_prices_) branch.note_load(visit, load(moment, branch.step));
     if (!keep_within(branch)) continue;
     if (visit > kMostVisits) branch.merge_nearest();
     found.push_back(std::move(branch));
@@ -252,9 +265,9 @@ void OpProgram::choose_left_behind(const Moment& moment, Index op, Steps& branch
       left.step.fates[j] = left.step.num_visits;
       for (Course& course : left.courses) {
         course.lagrangian += prices_.of_left(x, moment.event, end);
+        hold(course, x, moment.event, std::min(end, x.end_if_made()));
       }
-      work_left_ -= static_cast<std::int64_t>(left.courses.size());
-      branches.push_back(std::move(left));
+      if (keep_within(left)) branches.push_back(std::move(left));
     }
   }
 }
@@ -295,7 +308,7 @@ void OpProgram::note_replays(Index op, Visits runs, OpenSteps& steps) const {
   for (int visit = 1; visit <= open.num_visits; ++visit) {
     if (!has(runs, visit)) continue;
     units += prices_.cost(op);
-    if (facts.joins || has(open.merged, visit)) continue;
+    if (by_prices_ || facts.joins || has(open.merged, visit)) continue;
     std::int64_t bytes = std::max(facts.fresh_bytes, facts.replay_transient_bytes);
     for (std::size_t j = 0; j < open_values_.size(); ++j) {
       const TrackedValue& x = step_.value(open_values_[j]);
@@ -318,18 +331,15 @@ void OpProgram::leave(Index op, Steps& all) {
   for (std::size_t j = 0; j < open_values_.size(); ++j) {
     if (step_.value(open_values_[j]).producer < op) stays.push_back(j);
   }
-  std::map<OpenStep, std::vector<Course>> merged;
-  for (OpenSteps& steps : all) {
+  std::erase_if(all, [&](OpenSteps& steps) {
     OpenStep rest{.num_visits = steps.step.num_visits, .merged = steps.step.merged};
     for (const std::size_t j : stays) {
       rest.fates.push_back(steps.step.fates[j]);
       rest.asking.push_back(steps.step.asking[j]);
     }
-    steps.step = std::move(rest);
-    if (!close_visits(steps)) continue;
-    auto& courses = merged[steps.step];
-    courses.insert(courses.end(), steps.courses.begin(), steps.courses.end());
-  }
+    steps.step = rest;
+    return !close_visits(steps);
+  });
   std::vector<Index> values;
   for (const std::size_t j : stays) values.push_back(open_values_[j]);
   open_values_ = std::move(values);
@@ -337,12 +347,12 @@ void OpProgram::leave(Index op, Steps& all) {
   for (std::size_t j = 0; j < open_values_.size(); ++j) {
     place_[open_values_[j]] = static_cast<Index>(j);
   }
-  all.clear();
-  for (auto& [step, courses] : merged) {
-    all.push_back({step, std::move(courses)});
-    prune(op, all.back());
-    if (all.back().courses.empty()) all.pop_back();
-  }
+  merge_equal(all);
+  std::erase_if(all, [&](OpenSteps& steps) {
+    prune(op, steps);
+    return steps.courses.empty();
+  });
+  if (trace_.is_crowded()) forget_unheld(all);
 }
 
 /// Forgets visits that ask for nothing in front. False if one was to leave something behind there.
@@ -361,13 +371,29 @@ void OpProgram::prune(Index op, OpenSteps& steps) {
   const Int128 most = prices_.most(limits_.peak_bytes, limits_.units) -
                       prices_.least_before(op, steps.step, open_values_);
   std::erase_if(steps.courses, [&](const Course& course) { return course.lagrangian > most; });
+  if (by_prices_) {
+    steps.courses = cheapest_of(std::move(steps.courses), prices_);
+    return;
+  }
   for (Course& course : steps.courses) {
     for (std::int64_t& load : course.loads) {
       if (load + step_.bytes_before(op) <= limits_.peak_bytes) load = 0;
     }
   }
   steps.courses = best_of(std::move(steps.courses));
-  thin_out(steps.courses);
+  thin_out(steps.courses, limits_);
+}
+
+void OpProgram::hold(Course& course, const TrackedValue& x, Index from, Index to) {
+  if (by_prices_) course.held = trace_.add(course.held, x.bytes, from, to);
+}
+
+void OpProgram::forget_unheld(Steps& all) {
+  std::vector<Trace::List*> lists;
+  for (OpenSteps& steps : all) {
+    for (Course& course : steps.courses) lists.push_back(&course.held);
+  }
+  trace_.keep_only(lists);
 }
 
 }  // namespace gradrecomp::plan

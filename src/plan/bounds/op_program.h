@@ -8,16 +8,12 @@
 #include "open_step.h"
 #include "plan/simulator/compiled_graph.h"
 #include "plan/simulator/replay_cost.h"
+#include "plan_limits.h"
 #include "prices.h"
+#include "trace.h"
 #include "tracked_step.h"
 
 namespace gradrecomp::plan {
-
-/// Limits of a plan, both included.
-struct PlanLimits {
-  std::int64_t peak_bytes = 0;
-  std::int64_t units = 0;  ///< of overhead; see cost_units.h
-};
 
 /// Proves that no plan keeps within limits, by a program over the ops of a step.
 ///
@@ -32,16 +28,36 @@ class OpProgram {
     std::int64_t work = 0;   ///< partial plans looked at
   };
 
+  /// What prices alone tell.
+  struct Priced {
+    bool exists = true;     ///< as in an answer
+    bool gave_up = false;   ///< nothing is known
+    std::int64_t work = 0;  ///< partial plans looked at
+    std::int64_t least_peak_bytes =
+        0;                   ///< no plan that costs no more than the limit has a lower peak
+    std::int64_t units = 0;  ///< about what the cheapest partial plan costs
+    std::vector<std::int64_t> loads;  ///< and holds, per event of the graph
+  };
+
   /// `line` says which partial plans to give up: weights and a price of a good lower bound. The
   /// answers hold for any.
   OpProgram(const Graph& graph, const ReplayCost& replay_cost, const Proof& line);
 
   /// Gives up after it has looked at `most_work` partial plans.
   Answer find(const PlanLimits& limits, std::int64_t most_work);
+  /// The same without loads: quicker, and it proves less.
+  Priced find_priced(const PlanLimits& limits, std::int64_t most_work);
+
+  /// Goes on with another line.
+  void follow(const Proof& line) { prices_ = Prices(step_, costs_, line); }
+
+  /// Per event of the graph, live bytes under every plan.
+  [[nodiscard]] const std::vector<std::int64_t>& base_bytes() const { return step_.base_bytes(); }
 
  private:
   using Steps = std::vector<OpenSteps>;
 
+  Steps pass_ops(const PlanLimits& limits, std::int64_t most_work);
   [[nodiscard]] Answer answer_of(const Steps& all) const;
   [[nodiscard]] bool has_given_up() const { return work_left_ < 0; }
   [[nodiscard]] bool keep_within(OpenSteps& steps);
@@ -57,13 +73,19 @@ class OpProgram {
   void leave(Index op, Steps& all);
   [[nodiscard]] bool close_visits(OpenSteps& steps) const;
   void prune(Index op, OpenSteps& steps);
+  void hold(Course& course, const TrackedValue& x, Index from, Index to);
+  void forget_unheld(Steps& all);
 
   CompiledGraph graph_;
   TrackedStep step_;
+  std::vector<std::int64_t> costs_;  ///< per op
   Prices prices_;
   PlanLimits limits_;
+  bool by_prices_ = false;  ///< alone; loads are not compared
+  Trace trace_;
   std::vector<Index> open_values_;  ///< tracked values between the ops in front and those behind
   std::vector<Index> place_;        ///< per tracked value: in open_values_, or -1
+  Int128 most_ = 0;                 ///< that a course may have come to; see Prices
   std::int64_t work_left_ = 0;      ///< in partial plans looked at
 };
 

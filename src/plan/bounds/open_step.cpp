@@ -19,6 +19,7 @@ void close_gap(Fate& fate, int visit, int num_visits) {
 }  // namespace
 
 void Course::join(const Course& other) {
+  if (other.lagrangian < lagrangian) held = other.held;
   cost = std::min(cost, other.cost);
   for (std::size_t i = 0; i < loads.size(); ++i) {
     loads[i] = std::min(loads[i], other.loads[i]);

@@ -8,6 +8,9 @@
 
 #include "gradrecomp/plan/graph.h"
 #include "int128.h"
+#include "short_list.h"
+#include "trace.h"
+#include "tracked_step.h"
 
 namespace gradrecomp::plan {
 
@@ -28,9 +31,10 @@ constexpr Visits bit(int visit) { return static_cast<Visits>(1 << visit); }
 /// reach them.
 struct OpenStep {
   Fate num_visits = 0;
-  Visits merged = 0;                ///< which stand for several
-  std::vector<Fate> fates = {};     ///< per value between the ops in front and those behind
-  std::vector<Visits> asking = {};  ///< per value, the visits that find it missing
+  Visits merged = 0;  ///< which stand for several
+  /// Per value between the ops in front and those behind.
+  ShortList<Fate, kMostAtOnce> fates = {};
+  ShortList<Visits, kMostAtOnce> asking = {};  ///< the visits that find it missing
   auto operator<=>(const OpenStep&) const = default;
 };
 
@@ -42,6 +46,7 @@ struct Course {
   std::array<std::int64_t, kMost> starts{};  ///< as each visit begins
   std::array<Index, kMost> events{};         ///< of the visits
   Int128 lagrangian = 0;                     ///< what it adds to the least that Prices tells
+  Trace::List held = Trace::kEmpty;          ///< what it holds, where loads are not compared
 
   /// Makes this as good as both.
   void join(const Course& other);

@@ -19,7 +19,6 @@
 namespace gradrecomp::plan {
 namespace {
 
-constexpr std::size_t kMostAtOnce = 7;  // tracked values that are alive between two ops
 constexpr std::int64_t kSmallPart = 2000;
 
 bool is_of_life(EventKind kind) {

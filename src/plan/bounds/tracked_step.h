@@ -8,6 +8,9 @@
 
 namespace gradrecomp::plan {
 
+/// Tracked values that are alive at an op.
+inline constexpr std::size_t kMostAtOnce = 7;
+
 /// A value that partial plans decide about; see Note [ Programs over ops ] in op_program.cpp.
 struct TrackedValue {
   Index producer = -1;

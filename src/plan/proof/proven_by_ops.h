@@ -4,6 +4,7 @@
 
 #include "gradrecomp/plan/graph.h"
 #include "gradrecomp/plan/plan.h"
+#include "line_fit.h"
 #include "plan/bounds/op_program.h"
 #include "plan/simulator/replay_cost.h"
 
@@ -19,12 +20,16 @@ class ProvenByOps {
   /// Whether it proves that no plan of at most this peak has a lower overhead.
   [[nodiscard]] bool is_proven_overhead(double overhead, std::int64_t peak_bytes);
 
+  /// A line under which it proves more about the peak of `plan`, if that cost `overhead`.
+  LineFit::Fitted fitted(const Plan& plan, double overhead);
+
   /// From now on all questions together may take no more than one does.
   void share_work() { shares_work_ = true; }
 
  private:
   bool denies(const PlanLimits& limits);
 
+  Proof line_;
   OpProgram program_;
   std::int64_t work_left_;
   bool shares_work_ = false;

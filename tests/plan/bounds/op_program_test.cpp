@@ -41,8 +41,12 @@ class Comparison {
     for (const auto& [peak_bytes, seconds] : all.front()) {
       const double overhead = replay_cost.seconds_ratio(seconds);
       OpProgram program(graph, replay_cost, line_at(graph, replay_cost, overhead));
-      const auto answer = program.find({peak_bytes, units_around(overhead)}, kAnyWork);
+      const PlanLimits limits{peak_bytes, units_around(overhead)};
+      const auto answer = program.find(limits, kAnyWork);
       if (answer.gave_up) continue;
+      const auto priced = program.find_priced(limits, kAnyWork);
+      EXPECT_TRUE(priced.exists) << peak_bytes;
+      EXPECT_LE(priced.least_peak_bytes, peak_bytes);
       ++num_compared_;
       EXPECT_TRUE(answer.exists) << peak_bytes;
       constexpr std::int64_t kRounding = 64;  // units: of each op's cost, and of the sum
@@ -141,6 +145,10 @@ TEST(OpProgram, DeniesNoPlanOfALargeStep) {
         const auto answer =
             program.find({plan.predicted_peak_bytes, units_around(overhead)}, kWork);
         EXPECT_TRUE(answer.exists) << plan.predicted_peak_bytes << ' ' << overhead;
+        const auto priced =
+            program.find_priced({plan.predicted_peak_bytes, units_around(overhead)}, kWork);
+        EXPECT_TRUE(priced.exists) << plan.predicted_peak_bytes << ' ' << overhead;
+        EXPECT_LE(priced.least_peak_bytes, plan.predicted_peak_bytes);
         num_answers += answer.gave_up ? 0 : 1;
       }
     }

@@ -1,0 +1,22 @@
+#pragma once
+
+#include <vector>
+
+#include "open_step.h"
+#include "plan_limits.h"
+#include "prices.h"
+
+namespace gradrecomp::plan {
+
+/// Those that none of lower cost is as good as. One that stands for another adds no more to the
+/// least than that does: its loads may have come out lower than they are.
+std::vector<Course> best_of(std::vector<Course> courses);
+
+/// By prices alone, those that no cheaper one is as good as: what visits that begin later leave
+/// behind costs less. Where there are many, the dearest become one.
+std::vector<Course> cheapest_of(std::vector<Course> courses, const Prices& prices);
+
+/// Where there are many, those that differ least become one.
+void thin_out(std::vector<Course>& courses, const PlanLimits& limits);
+
+}  // namespace gradrecomp::plan
