@@ -41,6 +41,11 @@
 //   joins the one before it takes its fewest seconds and no bytes; nor do clones for replays in
 //   place take any.
 //
+// Prices alone prove something, too: if no partial plan comes to so little as all within the
+// limits do. Then loads are not compared, and of partial plans that ask for the same one is as good
+// as another that costs no less and whose visits begin no later, as what they leave behind costs
+// less the later that is. Few are left, and lines can be fitted to what they hold (line_fit.cpp).
+//
 // With nothing of that kind in the way, the program's answer is the best plan's cost: so it is for
 // 97% of the limits of small random chains, whose schedules can all be tried.
 

@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <cmath>
 #include <cstddef>
+#include <utility>
 
 #include "proven_line.h"
 
@@ -16,7 +17,7 @@ constexpr std::int64_t kMostForALine = 20'000'000;  // partial plans
 LineFit::LineFit(OpProgram& program, const Proof& first, std::int64_t plain_peak_bytes)
     : program_(program),
       scale_bytes_(static_cast<double>(plain_peak_bytes)),
-      price_(static_cast<double>(first.price)),
+      weights_{.price = static_cast<double>(first.price)},
       best_{.line = first} {
   choose_moments(first);
 }
@@ -24,31 +25,32 @@ LineFit::LineFit(OpProgram& program, const Proof& first, std::int64_t plain_peak
 /// The highest event of every few. They begin with the weights of the line's moments nearest to
 /// them, and a little.
 void LineFit::choose_moments(const Proof& first) {
-  constexpr std::size_t kStride = 3;
+  constexpr std::size_t kMostMoments = 400;
   constexpr double kLittle = 1e-7;
   const std::vector<std::int64_t>& bytes = program_.base_bytes();
-  for (std::size_t begin = 0; begin < bytes.size(); begin += kStride) {
+  const std::size_t stride = 3 + bytes.size() / kMostMoments;
+  for (std::size_t begin = 0; begin < bytes.size(); begin += stride) {
     const auto from = bytes.begin() + static_cast<std::ptrdiff_t>(begin);
-    const auto count = std::min(kStride, bytes.size() - begin);
+    const auto count = std::min(stride, bytes.size() - begin);
     const auto highest = std::max_element(from, from + static_cast<std::ptrdiff_t>(count));
     moments_.push_back(static_cast<Index>(highest - bytes.begin()));
   }
   std::vector<double> weights(moments_.size(), kLittle);
   for (const auto& [event, weight] : first.moments) {
-    const auto place = std::min(static_cast<std::size_t>(event) / kStride, weights.size() - 1);
+    const auto place = std::min(static_cast<std::size_t>(event) / stride, weights.size() - 1);
     weights[place] += std::ldexp(static_cast<double>(weight), -ProvenLine::kWeightBits);
   }
-  for (const double weight : weights) log_weights_.push_back(std::log(weight));
+  for (const double weight : weights) weights_.logs.push_back(std::log(weight));
 }
 
 Proof LineFit::current() const {
-  constexpr std::int64_t kLeastWeight = 1 << 24;
-  const double highest = std::ranges::max(log_weights_);
+  constexpr std::int64_t kLeastWeight = std::int64_t{1} << (ProvenLine::kWeightBits - 10);
+  const double highest = std::ranges::max(weights_.logs);
   double sum = 0;
-  for (const double log_weight : log_weights_) sum += std::exp(log_weight - highest);
-  Proof line{.price = std::llround(price_)};
+  for (const double log_weight : weights_.logs) sum += std::exp(log_weight - highest);
+  Proof line{.price = std::llround(weights_.price)};
   for (std::size_t m = 0; m < moments_.size(); ++m) {
-    const double weight = std::exp(log_weights_[m] - highest) / sum;
+    const double weight = std::exp(weights_.logs[m] - highest) / sum;
     const auto whole = std::llround(std::ldexp(weight, ProvenLine::kWeightBits));
     if (whole >= kLeastWeight) line.moments.push_back({moments_[m], whole});
   }
@@ -67,10 +69,10 @@ LineFit::Fitted LineFit::run(const Goal& goal, std::int64_t most_work) {
   while (work_left_ > 0 && best_.peak_bytes < goal.peak_bytes) {
     const Proof line = current();
     program_.follow(line);
-    const auto least = least_under(line, goal);
+    auto least = least_under(line, goal);
     if (least.gave_up || !least.exists) break;
     note(least.least_peak_bytes, line);
-    weigh(least, goal.units);
+    step(std::move(least), goal.units);
   }
   return best_;
 }
@@ -90,15 +92,26 @@ OpProgram::Priced LineFit::least_under(const Proof& line, const Goal& goal) {
 }
 
 /// Moments at which the cheapest partial plan holds much get more weight, and replays a higher
-/// price if it has too many of them.
-void LineFit::weigh(const OpProgram::Priced& least, std::int64_t units) {
-  constexpr double kRate = 20;
-  constexpr double kPriceRate = 0.1;
-  const double step = std::sqrt(8.0 / (num_steps_++ + 8.0));
-  price_ *= std::exp((least.units > units ? kPriceRate : -kPriceRate) * step);
+/// price if it has too many of them. A step that has led to much worse is taken back, and a smaller
+/// one made.
+void LineFit::step(OpProgram::Priced least, std::int64_t units) {
+  constexpr double kMuch = 0.015;
+  constexpr double kPriceRate = 0.005;
+  constexpr double kSlowing = 0.96;
+  const auto much = static_cast<std::int64_t>(kMuch * scale_bytes_);
+  const bool is_first = base_.logs.empty();
+  if (is_first || least.least_peak_bytes > base_least_.least_peak_bytes - much) {
+    base_ = weights_;
+    base_least_ = std::move(least);
+    rate_ *= kSlowing;
+  } else {
+    rate_ /= 2;
+  }
+  weights_ = base_;
+  weights_.price *= std::exp((base_least_.units > units ? kPriceRate : -kPriceRate) * rate_);
   for (std::size_t m = 0; m < moments_.size(); ++m) {
-    const double load = static_cast<double>(least.loads[moments_[m]]) / scale_bytes_;
-    log_weights_[m] += kRate * step * load;
+    const double load = static_cast<double>(base_least_.loads[moments_[m]]) / scale_bytes_;
+    weights_.logs[m] += rate_ * load;
   }
 }
 

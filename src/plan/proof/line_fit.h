@@ -39,14 +39,21 @@ class LineFit {
   [[nodiscard]] Proof current() const;
   [[nodiscard]] OpProgram::Priced least_under(const Proof& line, const Goal& goal);
   void note(std::int64_t peak_bytes, const Proof& line);
-  void weigh(const OpProgram::Priced& least, std::int64_t units);
+  void step(OpProgram::Priced least, std::int64_t units);
 
   OpProgram& program_;
   double scale_bytes_;
   std::vector<Index> moments_;  ///< events
-  std::vector<double> log_weights_;
-  double price_;
-  int num_steps_ = 0;
+  /// Of all moments, and of replays.
+  struct Weights {
+    std::vector<double> logs;
+    double price = 0;
+  };
+  Weights weights_;
+  /// The last that were good enough to go on from, and the cheapest partial plan under them.
+  Weights base_;
+  OpProgram::Priced base_least_;
+  double rate_ = 20;  ///< of steps
   std::int64_t work_left_ = 0;
   Fitted best_;
 };

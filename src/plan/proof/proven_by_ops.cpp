@@ -67,7 +67,10 @@ void raise_proven_peak(const Graph& graph, const ReplayCost& replay_cost, Plan& 
   if (plan.peak_proof.moments.empty() || open <= part_of_plain(kOpen)) return;
   const double overhead = plan.predicted_overhead(plan.cost);
   ProvenByOps program(graph, replay_cost, plan.peak_proof);
-  auto [line, fitted_bytes] = program.fitted(plan, overhead);
+  // The floor, a line without a price, is where no fit begins.
+  const bool is_floor = plan.peak_proof.price == 0;
+  ProvenByOps to_fit(graph, replay_cost, is_floor ? plan.overhead_proof : plan.peak_proof);
+  auto [line, fitted_bytes] = to_fit.fitted(plan, overhead);
   std::int64_t proven = plan.proven_peak_bytes;
   ProvenByOps by_fitted(graph, replay_cost, line);
   if (fitted_bytes > proven && by_fitted.is_proven_peak(fitted_bytes, overhead)) {
