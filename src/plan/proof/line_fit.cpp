@@ -10,6 +10,7 @@
 namespace gradrecomp::plan {
 namespace {
 
+constexpr int kMostLines = 60;
 constexpr std::int64_t kMostForALine = 20'000'000;  // partial plans
 
 }  // namespace
@@ -48,7 +49,8 @@ Proof LineFit::current() const {
   const double highest = std::ranges::max(weights_.logs);
   double sum = 0;
   for (const double log_weight : weights_.logs) sum += std::exp(log_weight - highest);
-  Proof line{.price = std::llround(weights_.price)};
+  const double highest_price = static_cast<double>(ProvenLine::kHighestPrice);
+  Proof line{.price = std::llround(std::min(weights_.price, highest_price))};
   for (std::size_t m = 0; m < moments_.size(); ++m) {
     const double weight = std::exp(weights_.logs[m] - highest) / sum;
     const auto whole = std::llround(std::ldexp(weight, ProvenLine::kWeightBits));
@@ -66,7 +68,7 @@ void LineFit::note(std::int64_t peak_bytes, const Proof& line) {
 LineFit::Fitted LineFit::run(const Goal& goal, std::int64_t most_work) {
   work_left_ = most_work;
   best_.peak_bytes = goal.proven_peak_bytes;
-  while (work_left_ > 0 && best_.peak_bytes < goal.peak_bytes) {
+  for (int i = 0; i < kMostLines && work_left_ > 0 && best_.peak_bytes < goal.peak_bytes; ++i) {
     const Proof line = current();
     program_.follow(line);
     auto least = least_under(line, goal);
