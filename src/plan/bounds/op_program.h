@@ -36,7 +36,7 @@ class OpProgram {
     std::int64_t least_peak_bytes =
         0;                   ///< no plan that costs no more than the limit has a lower peak
     std::int64_t units = 0;  ///< about what the cheapest partial plan costs
-    std::vector<std::int64_t> loads;  ///< and holds, per event of the graph
+    std::vector<std::int64_t> loads = {};  ///< and holds, per event of the graph
   };
 
   /// `line` says which partial plans to give up: weights and a price of a good lower bound. The

@@ -27,7 +27,7 @@ class LineFit {
   };
 
   struct Fitted {
-    Proof line;
+    Proof line = {};
     std::int64_t peak_bytes = 0;  ///< that it proves
   };
 
@@ -46,7 +46,7 @@ class LineFit {
   std::vector<Index> moments_;  ///< events
   /// Of all moments, and of replays.
   struct Weights {
-    std::vector<double> logs;
+    std::vector<double> logs = {};
     double price = 0;
   };
   Weights weights_;
