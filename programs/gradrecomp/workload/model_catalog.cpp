@@ -51,8 +51,8 @@ Model gpt2(const WorkloadOptions& options) {
 Model unet(const WorkloadOptions& /*options*/) { return model_of(models::unet_carvana()); }
 
 Model fno(const WorkloadOptions& options) {
-  return model_of(
-      models::Fno({.in_channels = 3, .out_channels = 2, .num_layers = *options.layers}));
+  const models::FnoOptions fno{.in_channels = 3, .out_channels = 2, .num_layers = *options.layers};
+  return model_of(models::Fno(fno));
 }
 
 template <bool is_large>
