@@ -42,9 +42,8 @@ struct Options {
   /// next to nothing to save, later steps run as plain training does; see `unrecorded_bytes` and
   /// StepReport::reason.
   std::optional<double> max_overhead = {};
-  /// Highest activation bytes of a step, on each of its devices; on the CPU together with the heap
-  /// that its recording takes (StepReport::tape_bytes). An unreachable bound is not an error: it
-  /// gives the plan of the lowest peak found, with Plan::feasible false.
+  /// Highest activation bytes of a step, on each of its devices. An unreachable bound is not an
+  /// error: it gives the plan of the lowest peak found, with Plan::feasible false.
   std::optional<std::int64_t> max_peak_bytes = {};
   /// What `max_overhead` counts: measured seconds, or FLOPs, which do not depend on the machine but
   /// are blind to pointwise work.

@@ -131,7 +131,6 @@ void ClosedStep::plan(tape::Tape& tape, Lock lock, bool ends) {
                                    .methods = methods_of(tape),
                                    .kept = recorded_.kept,
                                    .device = tape::device_of(tape),
-                                   .tape_bytes = tape.counts().tape_bytes,
                                    .was_short_of_memory = tape.findings().verification_was_short,
                                    .is_of_first_pass = num_passes_ == 1};
   if (ends) stop_logging(tape);

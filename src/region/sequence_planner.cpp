@@ -169,10 +169,6 @@ plan::Plan SequencePlanner::make_plan(const KnownSequence& known, bool is_first)
   if (request.max_overhead && request.cost == plan::CostModel::seconds) {
     request.max_overhead = std::max(0.0, *request.max_overhead - known.recording_overhead);
   }
-  // On the CPU activations and the recording share one memory.
-  if (request.max_peak_bytes && known.device.is_cpu()) {
-    request.max_peak_bytes = std::max<std::int64_t>(1, *request.max_peak_bytes - known.tape_bytes);
-  }
   return plan_with_selection(graph, std::move(request), is_first);
 }
 

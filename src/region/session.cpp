@@ -283,7 +283,6 @@ void Session::learn(const Profiled& profiled, plan::Graph graph) {
   auto known = std::make_shared<KnownSequence>();
   known->graph = std::make_shared<const plan::Graph>(std::move(graph));
   known->device = profiled.device;
-  known->tape_bytes = profiled.tape_bytes;
   known->recording_plan.sequence = std::make_shared<const Sequence>(profiled.sequence);
   known->recording_plan.calls = std::make_shared<const std::vector<std::int32_t>>(profiled.calls);
   known->recording_plan.methods =

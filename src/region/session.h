@@ -34,7 +34,6 @@ class Session {
     std::vector<tape::ReplayMethod> methods;
     tape::Retentions kept;     ///< what the step itself kept, as a recording plan does
     c10::Device device;        ///< that its ops ran on
-    std::int64_t tape_bytes;   ///< of heap, that recording it took
     bool was_short_of_memory;  ///< so that not all it made was verified
     bool is_of_first_pass;     ///< false: a later pass of a step already reported
   };

@@ -12,7 +12,7 @@ import re
 import sys
 from pathlib import Path
 
-LAST = {"E": 23, "M": 15, "P": 6, "R": 10, "H": 30, "C": 9, "I": 6}
+LAST = {"E": 23, "M": 14, "P": 6, "R": 10, "H": 30, "C": 9, "I": 6}
 IDS = [f"{letter}{number}" for letter, last in LAST.items() for number in range(1, last + 1)]
 
 GOOGLE_TEST = re.compile(r"\bTEST(?:_F|_P)?\(\s*(\w+),\s*(\w+)\s*\)")

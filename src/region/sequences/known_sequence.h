@@ -26,7 +26,6 @@ struct KnownSequence {
   std::shared_ptr<const plan::Graph> graph;  ///< null if there is nothing to plan
   std::shared_ptr<const plan::Plan> plan;    ///< null: none was made, or it was forgotten
   c10::Device device = c10::kCPU;            ///< that its ops ran on
-  std::int64_t tape_bytes = 0;               ///< of heap, that recording it takes
   std::shared_ptr<const std::string> name;   ///< of the plan, for messages
   std::string why_unplanned;    ///< why it goes by what its first step kept; empty if by a plan
   bool is_provisional = false;  ///< it goes so until a backward pass comes
