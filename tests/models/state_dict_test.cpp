@@ -74,7 +74,7 @@ TEST(StateDict, RejectsFilesItCannotOpen) {
 }
 
 TEST(StateDict, RejectsFilesWithPythonMetadata) {
-  expect_value_error([] { read_state_dict(data_file("examples/with_metadata.pt")); },
+  expect_value_error([] { read_state_dict(data_file("with_metadata.pt")); },
                      "torch.save(dict(model.state_dict()), path)");
 }
 

@@ -1,12 +1,18 @@
 #pragma once
 
+#include <cstdint>
 #include <vector>
 
 #include "open_step.h"
-#include "plan_limits.h"
 #include "prices.h"
 
 namespace gradrecomp::plan {
+
+/// Limits of a plan, both included.
+struct PlanLimits {
+  std::int64_t peak_bytes = 0;
+  std::int64_t units = 0;  ///< of overhead; see cost_units.h
+};
 
 /// Those that none of lower cost is as good as. One that stands for another adds no more to the
 /// least than that does: its loads may have come out lower than they are.

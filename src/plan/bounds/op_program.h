@@ -3,12 +3,12 @@
 #include <cstdint>
 #include <vector>
 
+#include "courses.h"
 #include "gradrecomp/plan/graph.h"
 #include "gradrecomp/plan/proof.h"
 #include "open_step.h"
 #include "plan/simulator/compiled_graph.h"
 #include "plan/simulator/replay_cost.h"
-#include "plan_limits.h"
 #include "prices.h"
 #include "trace.h"
 #include "tracked_step.h"

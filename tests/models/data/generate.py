@@ -4,12 +4,12 @@ and neuraloperator.
     pip install torch==2.11.0 torchvision==0.26.0 transformers==5.23.0 neuraloperator==2.0.0
     python generate.py
 
+with_metadata.pt         a state dict saved without dict(), which LibTorch cannot read
 In names/:
 <model>.txt              one line per tensor of the published model's state dict: name dtype shape
 In examples/:
 tiny_<model>.state.pt    the state dict of a tiny model of the same architecture, random throughout
 tiny_<model>.example.pt  its inputs, and its output in eval mode
-with_metadata.pt         a state dict saved without dict(), which LibTorch cannot read
 
 The tests repeat the options of the tiny models. A model's oracles are written alone by its name:
 
@@ -237,7 +237,7 @@ def main():
     write_example("tiny_resnet_bottleneck", TinyResNet(blocks.Bottleneck, [1, 2, 1, 1]), images)
     write_tiny_vit()
     write_tiny_bert()
-    torch.save(torch.nn.Linear(1, 1).state_dict(), FOLDER / "examples" / "with_metadata.pt")
+    torch.save(torch.nn.Linear(1, 1).state_dict(), FOLDER / "with_metadata.pt")
     write_tiny_gpt2()
     write_tiny_densenet()
     write_lstm()
