@@ -12,6 +12,7 @@
 #include "gradrecomp/plan/graph_file.h"
 #include "gradrecomp/plan/kept_set.h"
 #include "gradrecomp/plan/make_plan.h"
+#include "gradrecomp/plan/prove_further.h"
 #include "gradrecomp/plan/simulate.h"
 #include "support/plan/model_graphs.h"
 #include "support/plan/shape_graphs.h"
@@ -77,13 +78,15 @@ void print(const std::string& name, CostModel cost, const std::string& budget, c
 void show(const std::string& name, const Graph& graph) {
   for (const CostModel cost : {CostModel::seconds, CostModel::flops}) {
     for (const int overhead : {5, 10, 20}) {
-      const Plan plan = make_plan(graph, {.max_overhead = overhead / 100.0, .cost = cost});
+      const Plan plan =
+          prove_further(graph, make_plan(graph, {.max_overhead = overhead / 100.0, .cost = cost}));
       print(name, cost, std::to_string(overhead) + "%", plan);
     }
   }
   const std::int64_t plain = simulate(graph, keep_all(graph)).peak_bytes;
   for (const int peak : {40, 20}) {
-    const Plan plan = make_plan(graph, {.max_peak_bytes = plain * peak / 100});
+    const Plan plan =
+        prove_further(graph, make_plan(graph, {.max_peak_bytes = plain * peak / 100}));
     print(name, CostModel::seconds, "p" + std::to_string(peak), plan);
   }
 }

@@ -16,6 +16,7 @@
 #include "gradrecomp/plan/graph_file.h"
 #include "gradrecomp/plan/kept_set.h"
 #include "gradrecomp/plan/make_plan.h"
+#include "gradrecomp/plan/prove_further.h"
 #include "gradrecomp/plan/simulate.h"
 
 namespace {
@@ -86,7 +87,8 @@ Recordings read(std::span<char*> arguments) {
 
 void print_row(const Graph& graph, const Table& table, const Row& row, double parameters) {
   const double budget = std::max(0.0, row.overhead_percent / 100);
-  const Plan plan = make_plan(graph, {.max_overhead = budget, .cost = CostModel::flops});
+  const Plan plan =
+      prove_further(graph, make_plan(graph, {.max_overhead = budget, .cost = CostModel::flops}));
   const double peak = gigabytes(plan.predicted_peak_bytes);
   const double plain = gigabytes(plan.predicted_plain_peak_bytes);
   const double proven = gigabytes(plan.proven_peak_bytes);

@@ -5,6 +5,7 @@
 
 #include "gradrecomp/host_link.h"
 #include "gradrecomp/plan/make_plan.h"
+#include "gradrecomp/plan/prove_further.h"
 #include "gradrecomp/rounding_speed.h"
 #include "progress.h"
 #include "workload/device.h"
@@ -23,6 +24,8 @@ Study make_study(plan::SavedGraph step, const Options& budget,
     request.bytes_rounded_per_second = measured_rounding_speed(device());
   }
   study.chosen = plan::make_plan(graph, request);
+  show_progress("proving how good the plan is");
+  study.chosen = plan::prove_further(graph, std::move(study.chosen));
   std::vector<std::string> policies{"keep_all",  "drop_all", "every_1",     "every_2",
                                     "every_4",   "sqrt_n",   "chen_greedy", "pointwise_only",
                                     "selective", "nested"};

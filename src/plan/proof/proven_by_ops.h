@@ -35,11 +35,4 @@ class ProvenByOps {
   bool shares_work_ = false;
 };
 
-/// Raises the peak that is proven of `plan`, where a line leaves more than two points of the plain
-/// peak open and a program over ops leaves less.
-void raise_proven_peak(const Graph& graph, const ReplayCost& replay_cost, Plan& plan);
-
-/// The same for the overhead, where two hundredths of the plain step's cost are open.
-void raise_proven_overhead(const Graph& graph, const ReplayCost& replay_cost, Plan& plan);
-
 }  // namespace gradrecomp::plan

@@ -17,7 +17,6 @@
 #include "plan/graph/choosable_values.h"
 #include "plan/offload/offload_search.h"
 #include "plan/proof/lower_bound.h"
-#include "plan/proof/proven_by_ops.h"
 #include "plan/proof/prover.h"
 #include "plan/rounding/rounding_search.h"
 #include "plan/simulator/device_peaks.h"
@@ -251,14 +250,6 @@ std::vector<Constraint> keeping_elsewhere(const Graph& graph, std::vector<Constr
   return constraints;
 }
 
-/// Where lines leave much open. A plan that moves values has no proof.
-void raise_proof(const Graph& graph, const Request& request, Plan& plan) {
-  if (request.effort < 1) return;
-  const ReplayCost replay_cost(graph, request.cost);
-  if (request.max_overhead) raise_proven_peak(graph, replay_cost, plan);
-  if (request.max_peak_bytes) raise_proven_overhead(graph, replay_cost, plan);
-}
-
 Front find_front(const Graph& graph, const ReplayCost& replay_cost,
                  const std::vector<Constraint>& constraints, const FrontRequest& request) {
   if (!request.nested) return find_single_replays(graph, replay_cost, constraints, {});
@@ -277,10 +268,7 @@ Plan make_plan(const Graph& graph, const Request& request) {
   const auto constraints = select(graph, request.selection);
   Plan plan = several_devices ? solve_on_devices(graph, request, constraints)
                               : solve(graph, request, constraints);
-  if (!several_devices) {
-    plan = with_moves(graph, request, std::move(plan));
-    raise_proof(graph, request, plan);
-  }
+  if (!several_devices) plan = with_moves(graph, request, std::move(plan));
   plan.planning_seconds = timer.seconds();
   return plan;
 }

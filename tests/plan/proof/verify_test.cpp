@@ -9,6 +9,7 @@
 #include "gradrecomp/plan/graph_file.h"
 #include "gradrecomp/plan/make_plan.h"
 #include "gradrecomp/plan/plan_file.h"
+#include "gradrecomp/plan/prove_further.h"
 #include "gradrecomp/plan/simulate.h"
 #include "support/expect_error.h"
 #include "support/plan/model_graphs.h"
@@ -58,7 +59,7 @@ Graph recorded(const std::string& name) {
 // Lines leave nearly five points of it open.
 TEST(Verify, WhatAProgramOverOpsProvesHoldsAndNoMore) {
   const Graph graph = recorded("fno");
-  Plan plan = make_plan(graph, {.max_overhead = 0.2});
+  Plan plan = prove_further(graph, make_plan(graph, {.max_overhead = 0.2}));
   ASSERT_TRUE(plan.peak_proof.by_ops);
   const auto point = plan.predicted_plain_peak_bytes / 100;
   EXPECT_GE(plan.proven_peak_bytes, plan.predicted_peak_bytes - 2 * point);
@@ -73,7 +74,7 @@ TEST(Verify, WhatAProgramOverOpsProvesHoldsAndNoMore) {
 TEST(Verify, AProgramOverOpsAlsoProvesOverheads) {
   const Graph graph = recorded("fno");
   const auto plain = simulate(graph, keep_all(graph)).peak_bytes;
-  Plan plan = make_plan(graph, {.max_peak_bytes = plain * 42 / 100});
+  Plan plan = prove_further(graph, make_plan(graph, {.max_peak_bytes = plain * 42 / 100}));
   ASSERT_TRUE(plan.overhead_proof.by_ops);
   EXPECT_EQ(failing_claims(graph, parse_plan(plan_text({plan})).plan), Names{});
   plan.proven_overhead = plan.predicted_overhead_seconds + 1e-6;
