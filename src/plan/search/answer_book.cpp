@@ -82,8 +82,8 @@ constexpr std::array kChapters{
     Chapter{0.3, 1.5, kMostOnce, 2},
     Chapter{0.34, 1.5},  // what replaying everything once takes, about
     Chapter{0.4, 1},
-    Chapter{kMostOnce, 0.5},
-    Chapter{4.0, 1.5, 4.0, 8},
+    Chapter{kMostOnce, 0.5, kMostOnce, kMostPasses},
+    Chapter{4.0, 1.5, 4.0, kMostPasses},
 };
 
 /// When replays leave values behind: those that autograd saves always, and all others that several

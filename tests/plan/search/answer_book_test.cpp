@@ -14,6 +14,8 @@
 #include "gradrecomp/plan/make_plan.h"
 #include "gradrecomp/plan/policies.h"
 #include "gradrecomp/plan/simulate.h"
+#include "plan/chain/chain_search.h"
+#include "plan/search/local_search.h"
 #include "support/plan/random_chain.h"
 #include "support/plan/random_graph.h"
 #include "support/plan/shape_graphs.h"
@@ -132,6 +134,24 @@ TEST(AnswerBook, KnowsEveryFixedPolicy) {
     }
   });
   EXPECT_GE(num_policies, 1000);
+}
+
+// Finds of dearer chapters that cost less than these begin with come too late.
+TEST(AnswerBook, KnowsWhatReplaysThroughBlocksReachForHalfAStep) {
+  constexpr ChainSize kSize{
+      .max_cost = kMostOnce, .num_buckets = 400, .num_open_points = 12, .max_passes = 8};
+  for (const int num_ops : {40, 80, 120}) {
+    SCOPED_TRACE(num_ops);
+    const Graph graph = test::long_chain_graph(num_ops, 1);
+    Asked asked(graph, CostModel::flops);
+    const ChainSearch chain(graph, asked.replay_cost, asked.constraints, Replays::many);
+    const ChainPoint lowest = chain.front(kSize).back();
+    const Candidate reached = LocalSearch(graph, asked.replay_cost, asked.constraints)
+                                  .evaluate(chain.kept(lowest), chain.cached_from(lowest));
+    ASSERT_LE(reached.overhead, kMostOnce);
+    EXPECT_LE(asked.book.within_overhead(kMostOnce).candidate.result.peak_bytes,
+              reached.result.peak_bytes);
+  }
 }
 
 TEST(AnswerBook, DoesNotDependOnWhatWasAskedBefore) {
