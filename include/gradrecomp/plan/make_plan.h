@@ -12,7 +12,8 @@ namespace gradrecomp::plan {
 /// Finds the best plan for `request`: exact menus of blocks, put together by an exact program over
 /// the chain they form, then annealing on the simulator; all of it goes into one book of answers.
 ///
-/// Every plan carries a proof of how good it is: Plan::proven_peak_bytes and proven_overhead.
+/// Every plan carries a proof of how good it is: Plan::proven_peak_bytes and proven_overhead. Where
+/// that leaves much open, prove_further() may prove more.
 /// On several devices one is planned after the other, nothing is replayed twice unless the budget
 /// is about one of them only, and the proof is of the main device.
 ///

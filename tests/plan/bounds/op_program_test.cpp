@@ -9,7 +9,6 @@
 #include <limits>
 #include <vector>
 
-#include "gradrecomp/plan/graph_file.h"
 #include "gradrecomp/plan/make_plan.h"
 #include "gradrecomp/plan/simulate.h"
 #include "plan/bounds/cost_units.h"
@@ -18,6 +17,7 @@
 #include "support/plan/nested_brute_force.h"
 #include "support/plan/random_chain.h"
 #include "support/plan/random_graph.h"
+#include "support/plan/recorded_graphs.h"
 #include "support/plan/step_builder.h"
 
 namespace gradrecomp::plan {
@@ -127,8 +127,7 @@ TEST(OpProgram, ProvesNothingThatAWideGraphDisproves) {
 
 // In large steps partial plans stand for others, and visits for several.
 TEST(OpProgram, DeniesNoPlanOfALargeStep) {
-  const std::vector<Graph> graphs = {load_graph(GRADRECOMP_DATA "/graphs/fno.json").graph,
-                                     load_graph(GRADRECOMP_DATA "/graphs/unet.json").graph,
+  const std::vector<Graph> graphs = {test::recorded_graph("fno"), test::recorded_graph("unet"),
                                      test::resnet_graph({3, 4, 6, 3}, 2),
                                      test::bert_graph(3, 2, 64)};
   int num_answers = 0;

@@ -2,10 +2,10 @@
 
 #include <gtest/gtest.h>
 
-#include "gradrecomp/plan/graph_file.h"
 #include "gradrecomp/plan/make_plan.h"
 #include "plan/bounds/cost_units.h"
 #include "support/plan/model_graphs.h"
+#include "support/plan/recorded_graphs.h"
 
 namespace gradrecomp::plan {
 namespace {
@@ -30,16 +30,15 @@ struct Fit {
 };
 
 TEST(LineFit, ProvesMoreThanTheLineThatItBeginsWith) {
-  const Fit fit(load_graph(GRADRECOMP_DATA "/graphs/fno.json").graph, 0.2);
+  const Fit fit(test::recorded_graph("fno"), 0.2);
   const auto part = fit.plan.predicted_plain_peak_bytes / 200;
   EXPECT_GT(fit.fitted.peak_bytes, fit.plan.proven_peak_bytes + part);
   EXPECT_TRUE(fit.is_seen_again);
 }
 
 TEST(LineFit, ProvesNoMoreThanPlansReach) {
-  const std::vector<Graph> graphs = {load_graph(GRADRECOMP_DATA "/graphs/fno.json").graph,
-                                     test::resnet_graph({2, 2, 2, 2}, 2),
-                                     test::bert_graph(3, 2, 64)};
+  const std::vector<Graph> graphs = {
+      test::recorded_graph("fno"), test::resnet_graph({2, 2, 2, 2}, 2), test::bert_graph(3, 2, 64)};
   for (std::size_t g = 0; g < graphs.size(); ++g) {
     SCOPED_TRACE(g);
     for (const double max_overhead : {0.05, 0.2}) {

@@ -4,15 +4,13 @@
 
 #include <string>
 
-#include "gradrecomp/plan/graph_file.h"
 #include "gradrecomp/plan/make_plan.h"
 #include "gradrecomp/plan/plan_file.h"
+#include "support/plan/recorded_graphs.h"
 #include "support/plan/two_devices.h"
 
 namespace gradrecomp::plan {
 namespace {
-
-Graph recorded() { return load_graph(GRADRECOMP_DATA "/graphs/fno.json").graph; }
 
 /// All that `plan` says, but for what is proven of it.
 std::string text_without_proofs(Plan plan) {
@@ -25,14 +23,14 @@ std::string text_without_proofs(Plan plan) {
 
 // Steps wait for plans, and need not wait for what makes none better.
 TEST(ProveFurther, PlansAreMadeWithoutIt) {
-  const Graph graph = recorded();
+  const Graph graph = test::recorded_graph("fno");
   const Plan made = make_plan(graph, {.max_overhead = 0.2});
   EXPECT_FALSE(made.peak_proof.by_ops);
   EXPECT_GT(made.proven_peak_bytes, 0);
 }
 
 TEST(ProveFurther, RaisesThePeakUnderABudgetOfOverheadAndNothingElse) {
-  const Graph graph = recorded();
+  const Graph graph = test::recorded_graph("fno");
   const Plan made = make_plan(graph, {.max_overhead = 0.2});
   const Plan proven = prove_further(graph, made);
   EXPECT_GT(proven.proven_peak_bytes, made.proven_peak_bytes);
@@ -42,7 +40,7 @@ TEST(ProveFurther, RaisesThePeakUnderABudgetOfOverheadAndNothingElse) {
 }
 
 TEST(ProveFurther, RaisesTheOverheadUnderABudgetOfBytesAndNothingElse) {
-  const Graph graph = recorded();
+  const Graph graph = test::recorded_graph("fno");
   const auto plain = make_plan(graph, {.policy = "keep_all"}).predicted_plain_peak_bytes;
   const Plan made = make_plan(graph, {.max_peak_bytes = plain * 42 / 100});
   const Plan proven = prove_further(graph, made);
@@ -53,7 +51,7 @@ TEST(ProveFurther, RaisesTheOverheadUnderABudgetOfBytesAndNothingElse) {
 }
 
 TEST(ProveFurther, LeavesFixedPoliciesAndSeveralDevicesAsTheyAre) {
-  Graph graph = recorded();
+  Graph graph = test::recorded_graph("fno");
   const Plan fixed = make_plan(graph, {.policy = "every_2"});
   EXPECT_EQ(plan_text({prove_further(graph, fixed)}), plan_text({fixed}));
   graph = test::random_two_devices(3);

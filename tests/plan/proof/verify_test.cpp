@@ -6,7 +6,6 @@
 #include <string>
 #include <vector>
 
-#include "gradrecomp/plan/graph_file.h"
 #include "gradrecomp/plan/make_plan.h"
 #include "gradrecomp/plan/plan_file.h"
 #include "gradrecomp/plan/prove_further.h"
@@ -14,6 +13,7 @@
 #include "support/expect_error.h"
 #include "support/plan/model_graphs.h"
 #include "support/plan/random_graph.h"
+#include "support/plan/recorded_graphs.h"
 
 namespace gradrecomp::plan {
 namespace {
@@ -52,13 +52,9 @@ TEST(Verify, PlansOfRandomGraphsHoldAlsoFromTheirFiles) {
   }
 }
 
-Graph recorded(const std::string& name) {
-  return load_graph(GRADRECOMP_DATA "/graphs/" + name + ".json").graph;
-}
-
 // Lines leave nearly five points of it open.
 TEST(Verify, WhatAProgramOverOpsProvesHoldsAndNoMore) {
-  const Graph graph = recorded("fno");
+  const Graph graph = test::recorded_graph("fno");
   Plan plan = prove_further(graph, make_plan(graph, {.max_overhead = 0.2}));
   ASSERT_TRUE(plan.peak_proof.by_ops);
   const auto point = plan.predicted_plain_peak_bytes / 100;
@@ -72,7 +68,7 @@ TEST(Verify, WhatAProgramOverOpsProvesHoldsAndNoMore) {
 }
 
 TEST(Verify, AProgramOverOpsAlsoProvesOverheads) {
-  const Graph graph = recorded("fno");
+  const Graph graph = test::recorded_graph("fno");
   const auto plain = simulate(graph, keep_all(graph)).peak_bytes;
   Plan plan = prove_further(graph, make_plan(graph, {.max_peak_bytes = plain * 42 / 100}));
   ASSERT_TRUE(plan.overhead_proof.by_ops);

@@ -10,7 +10,6 @@
 #include <utility>
 #include <vector>
 
-#include "gradrecomp/plan/graph_file.h"
 #include "gradrecomp/plan/make_plan.h"
 #include "gradrecomp/plan/policies.h"
 #include "gradrecomp/plan/simulate.h"
@@ -18,6 +17,7 @@
 #include "plan/search/local_search.h"
 #include "support/plan/random_chain.h"
 #include "support/plan/random_graph.h"
+#include "support/plan/recorded_graphs.h"
 #include "support/plan/shape_graphs.h"
 
 namespace gradrecomp::plan {
@@ -211,7 +211,7 @@ TEST(AnswerBook, IsNearTheBoundBetweenRoundBudgets) {
 // Measured seconds are uneven, so a plan pays that replays what is cheap again and again. With one
 // replay of an op before it is due the peaks are 52.3 and 43.0% of plain.
 TEST(AnswerBook, ReachesKnownPlansOfARecordedFourierNeuralOperator) {
-  const Graph graph = load_graph(GRADRECOMP_DATA "/graphs/fno.json").graph;
+  const Graph graph = test::recorded_graph("fno");
   for (const auto& [budget, most] : {std::pair(0.05, 0.484), std::pair(0.2, 0.3875)}) {
     const Plan plan = make_plan(graph, {.max_overhead = budget});
     EXPECT_LE(static_cast<double>(plan.predicted_peak_bytes),
@@ -221,7 +221,7 @@ TEST(AnswerBook, ReachesKnownPlansOfARecordedFourierNeuralOperator) {
 
 // Skips keep what crosses many cuts alive; plans that low are found by the search alone.
 TEST(AnswerBook, MeetsTwoFifthsOfTheMemoryOfARecordedUNet) {
-  const Graph graph = load_graph(GRADRECOMP_DATA "/graphs/unet.json").graph;
+  const Graph graph = test::recorded_graph("unet");
   const std::int64_t plain = simulate(graph, keep_all(graph)).peak_bytes;
   const Plan plan = make_plan(graph, {.max_peak_bytes = plain * 2 / 5});
   EXPECT_TRUE(plan.feasible);
