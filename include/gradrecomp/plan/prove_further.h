@@ -14,9 +14,9 @@ namespace gradrecomp::plan {
 /// Steps need not wait for that, so make_plan() leaves it out. Fixed policies, plans of several
 /// devices and plans that offload or round are returned as they are.
 /// Guarantees: what is proven is as before or more, and verify() finds it to hold.
-/// Complexity: up to two seconds, counted in partial plans, so that it does not depend on the
-///             machine what is proven.
-/// Source:     Notes in op_program.cpp and line_fit.cpp.
+/// Complexity: a few seconds, and up to fifteen where most is open; counted in partial plans, so
+///             that what is proven does not depend on the machine.
+/// Source:     Notes in op_program.cpp and outlook.cpp.
 GRADRECOMP_API Plan prove_further(const Graph& graph, Plan plan);
 
 }  // namespace gradrecomp::plan

@@ -11,7 +11,7 @@ namespace gradrecomp::plan {
 namespace {
 
 constexpr int kMostLines = 60;
-constexpr std::int64_t kMostForALine = 20'000'000;  // partial plans
+constexpr std::int64_t kMostForALine = 80'000'000;  // partial plans
 
 }  // namespace
 
@@ -71,6 +71,7 @@ LineFit::Fitted LineFit::run(const Goal& goal, std::int64_t most_work) {
   for (int i = 0; i < kMostLines && work_left_ > 0 && best_.peak_bytes < goal.peak_bytes; ++i) {
     const Proof line = current();
     program_.follow(line);
+    if (i == 0) num_visits_ = num_visits_within(goal, work_left_ / kMostLines);
     auto least = least_under(line, goal);
     if (least.gave_up || !least.exists) break;
     note(least.least_peak_bytes, line);
@@ -79,16 +80,31 @@ LineFit::Fitted LineFit::run(const Goal& goal, std::int64_t most_work) {
   return best_;
 }
 
+/// As many as can be told apart with so much work for a line.
+int LineFit::num_visits_within(const Goal& goal, std::int64_t work) {
+  constexpr int kFewest = 2;
+  for (int num_visits = kMostVisits; num_visits > kFewest; --num_visits) {
+    const auto least = program_.find_priced(next_limits(goal), {work, num_visits});
+    work_left_ -= least.work;
+    if (!least.gave_up) return num_visits;
+  }
+  return kFewest;
+}
+
 // The nearer a limit is to what is proven, the fewer partial plans are within it. So it rises with
 // that, by a hundredth of the plain peak.
-OpProgram::Priced LineFit::least_under(const Proof& line, const Goal& goal) {
+PlanLimits LineFit::next_limits(const Goal& goal) const {
   const auto rise = static_cast<std::int64_t>(scale_bytes_ / 100) + 1;
+  return {std::min(goal.peak_bytes - 1, best_.peak_bytes + rise), goal.units};
+}
+
+OpProgram::Priced LineFit::least_under(const Proof& line, const Goal& goal) {
   for (;;) {
-    const auto limit = std::min(goal.peak_bytes - 1, best_.peak_bytes + rise);
-    auto least = program_.find_priced({limit, goal.units}, kMostForALine);
+    const PlanLimits limits = next_limits(goal);
+    auto least = program_.find_priced(limits, {kMostForALine, num_visits_});
     work_left_ -= least.work;
     if (least.exists) return least;
-    note(limit + 1, line);
+    note(limits.peak_bytes + 1, line);
     if (best_.peak_bytes >= goal.peak_bytes) return least;
   }
 }
@@ -99,7 +115,7 @@ OpProgram::Priced LineFit::least_under(const Proof& line, const Goal& goal) {
 void LineFit::step(OpProgram::Priced least, std::int64_t units) {
   constexpr double kMuch = 0.015;
   constexpr double kPriceRate = 0.005;
-  constexpr double kSlowing = 0.96;
+  constexpr double kSlowing = 0.98;
   const auto much = static_cast<std::int64_t>(kMuch * scale_bytes_);
   const bool is_first = base_.logs.empty();
   if (is_first || least.least_peak_bytes > base_least_.least_peak_bytes - much) {

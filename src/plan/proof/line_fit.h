@@ -5,7 +5,7 @@
 
 #include "gradrecomp/plan/graph.h"
 #include "gradrecomp/plan/proof.h"
-#include "plan/bounds/op_program.h"
+#include "plan/op_program/op_program.h"
 
 namespace gradrecomp::plan {
 
@@ -37,6 +37,8 @@ class LineFit {
  private:
   void choose_moments(const Proof& first);
   [[nodiscard]] Proof current() const;
+  [[nodiscard]] PlanLimits next_limits(const Goal& goal) const;
+  [[nodiscard]] int num_visits_within(const Goal& goal, std::int64_t work);
   [[nodiscard]] OpProgram::Priced least_under(const Proof& line, const Goal& goal);
   void note(std::int64_t peak_bytes, const Proof& line);
   void step(OpProgram::Priced least, std::int64_t units);
@@ -55,6 +57,7 @@ class LineFit {
   OpProgram::Priced base_least_;
   double rate_ = 20;  ///< of steps
   std::int64_t work_left_ = 0;
+  int num_visits_ = 0;  ///< that are told apart
   Fitted best_;
 };
 

@@ -10,19 +10,18 @@ namespace {
 
 constexpr double kOpen = 0.02;    // what a line may leave open
 constexpr double kWanted = 0.01;  // what need not be told apart
-constexpr int kNumClaims = 4;
+constexpr int kNumClaims = 3;
 
-/// The last of some claims, from `low`, which is proven, up to `high`, that `is_proven` answers
-/// before one that it does not: the higher, the longer it takes.
+/// The highest that `is_proven` answers for of some claims between `low`, which is proven, and
+/// `high`. It asks for `first` first, if that is more than `low`.
 template <typename Claim, typename Question>
-Claim highest_proven(Claim low, Claim high, const Question& is_proven) {
-  Claim proven = low;
-  for (int i = 1; i <= kNumClaims; ++i) {
-    const Claim claim = low + (high - low) * i / kNumClaims;
-    if (!is_proven(claim)) break;
-    proven = claim;
+Claim highest_proven(Claim low, Claim first, Claim high, const Question& is_proven) {
+  for (int i = 0; i < kNumClaims && low < high; ++i) {
+    const Claim claim = i == 0 && first > low ? first : low + (high - low) / 2;
+    if (claim <= low) break;
+    (is_proven(claim) ? low : high) = claim;
   }
-  return proven;
+  return low;
 }
 
 /// Raises the peak that is proven of `plan`.
@@ -33,7 +32,6 @@ void raise_proven_peak(const Graph& graph, const ReplayCost& replay_cost, Plan& 
   const std::int64_t open = plan.predicted_peak_bytes - plan.proven_peak_bytes;
   if (plan.peak_proof.moments.empty() || open <= part_of_plain(kOpen)) return;
   const double overhead = plan.predicted_overhead(plan.cost);
-  ProvenByOps program(graph, replay_cost, plan.peak_proof);
   // The floor, a line without a price, is where no fit begins.
   const bool is_floor = plan.peak_proof.price == 0;
   ProvenByOps to_fit(graph, replay_cost, is_floor ? plan.overhead_proof : plan.peak_proof);
@@ -43,14 +41,15 @@ void raise_proven_peak(const Graph& graph, const ReplayCost& replay_cost, Plan& 
   if (fitted_bytes > proven && by_fitted.is_proven_peak(fitted_bytes, overhead)) {
     proven = fitted_bytes;
   }
+  const std::int64_t first = plan.predicted_peak_bytes - part_of_plain(kOpen);
   const std::int64_t high = plan.predicted_peak_bytes - part_of_plain(kWanted);
-  program.share_work();
-  const std::int64_t by_loads = highest_proven(proven, high, [&](std::int64_t peak_bytes) {
-    return program.is_proven_peak(peak_bytes, overhead);
+  by_fitted.share_work();
+  proven = highest_proven(proven, first, high, [&](std::int64_t peak_bytes) {
+    return by_fitted.is_proven_peak(peak_bytes, overhead);
   });
-  if (by_loads <= plan.proven_peak_bytes) return;
-  plan.proven_peak_bytes = by_loads;
-  if (by_loads == proven) plan.peak_proof = std::move(line);
+  if (proven <= plan.proven_peak_bytes) return;
+  plan.proven_peak_bytes = proven;
+  plan.peak_proof = std::move(line);
   plan.peak_proof.by_ops = true;
 }
 
@@ -58,20 +57,17 @@ void raise_proven_peak(const Graph& graph, const ReplayCost& replay_cost, Plan& 
 void raise_proven_overhead(const Graph& graph, const ReplayCost& replay_cost, Plan& plan) {
   const double predicted = plan.predicted_overhead(plan.cost);
   if (plan.overhead_proof.moments.empty() || predicted - plan.proven_overhead <= kOpen) return;
-  const auto first = plan.overhead_proof;
-  const Proof fitted = ProvenByOps(graph, replay_cost, first).fitted(plan, predicted).line;
-  for (const Proof& line : {fitted, first}) {
-    ProvenByOps program(graph, replay_cost, line);
-    program.share_work();
-    const double proven =
-        highest_proven(plan.proven_overhead, predicted - kWanted, [&](double overhead) {
-          return program.is_proven_overhead(overhead, plan.predicted_peak_bytes);
-        });
-    if (proven <= plan.proven_overhead) continue;
-    plan.proven_overhead = proven;
-    plan.overhead_proof = line;
-    plan.overhead_proof.by_ops = true;
-  }
+  Proof line = ProvenByOps(graph, replay_cost, plan.overhead_proof).fitted(plan, predicted).line;
+  ProvenByOps program(graph, replay_cost, line);
+  program.share_work();
+  const double proven = highest_proven(
+      plan.proven_overhead, predicted - kOpen, predicted - kWanted, [&](double overhead) {
+        return program.is_proven_overhead(overhead, plan.predicted_peak_bytes);
+      });
+  if (proven <= plan.proven_overhead) return;
+  plan.proven_overhead = proven;
+  plan.overhead_proof = std::move(line);
+  plan.overhead_proof.by_ops = true;
 }
 
 }  // namespace

@@ -8,8 +8,11 @@
 namespace gradrecomp::plan {
 namespace {
 
-constexpr std::int64_t kMostWork = 20'000'000;     // under half a second
-constexpr std::int64_t kMostFitWork = 40'000'000;  // less, as loads are not compared
+constexpr std::int64_t kMostWork = 200'000'000;  // some seconds
+constexpr std::int64_t kMostPricedWork = 80'000'000;
+constexpr std::int64_t kMostFitWork = 300'000'000;  // two seconds
+constexpr int kFewVisits = 2;
+constexpr int kMuchMore = 4;  // times the work for each visit more
 
 }  // namespace
 
@@ -25,11 +28,22 @@ LineFit::Fitted ProvenByOps::fitted(const Plan& plan, double overhead) {
   return fitted;
 }
 
+// With more visits more is proven, and it takes several times as long.
 bool ProvenByOps::denies(const PlanLimits& limits) {
-  if (!program_.find_priced(limits, kMostWork).exists) return true;
-  const auto answer = program_.find(limits, work_left_);
-  if (shares_work_) work_left_ -= answer.work;
-  return !answer.exists;
+  for (int visits = kFewVisits; visits <= kMostVisits; ++visits) {
+    const auto priced = program_.find_priced(limits, {kMostPricedWork, visits});
+    if (!priced.exists) return true;
+    if (priced.gave_up) break;
+  }
+  std::int64_t work_left = work_left_;
+  for (int visits = kFewVisits; visits <= kMostVisits; ++visits) {
+    const auto answer = program_.find(limits, {work_left, visits});
+    work_left -= answer.work;
+    if (shares_work_) work_left_ = work_left;
+    if (!answer.exists) return true;
+    if (answer.gave_up || work_left < kMuchMore * answer.work) break;
+  }
+  return false;
 }
 
 bool ProvenByOps::is_proven_peak(std::int64_t peak_bytes, double overhead) {

@@ -5,7 +5,7 @@
 #include "gradrecomp/plan/graph.h"
 #include "gradrecomp/plan/plan.h"
 #include "line_fit.h"
-#include "plan/bounds/op_program.h"
+#include "plan/op_program/op_program.h"
 #include "plan/simulator/replay_cost.h"
 
 namespace gradrecomp::plan {

@@ -18,10 +18,11 @@ struct Fit {
     const auto units = units_around(plan.predicted_overhead(plan.cost));
     OpProgram program(graph, replay_cost, plan.peak_proof);
     LineFit fit(program, plan.peak_proof, plan.predicted_plain_peak_bytes);
-    constexpr std::int64_t kWork = 10'000'000;
+    constexpr std::int64_t kWork = 40'000'000;
     fitted = fit.run({plan.proven_peak_bytes, plan.predicted_peak_bytes, units}, kWork);
     program.follow(fitted.line);
-    is_seen_again = !program.find_priced({fitted.peak_bytes - 1, units}, kWork).exists;
+    is_seen_again =
+        !program.find_priced({fitted.peak_bytes - 1, units}, {kWork, kMostVisits}).exists;
   }
 
   Plan plan;

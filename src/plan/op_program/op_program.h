@@ -7,6 +7,7 @@
 #include "gradrecomp/plan/graph.h"
 #include "gradrecomp/plan/proof.h"
 #include "open_step.h"
+#include "outlook.h"
 #include "plan/simulator/compiled_graph.h"
 #include "plan/simulator/replay_cost.h"
 #include "prices.h"
@@ -39,14 +40,19 @@ class OpProgram {
     std::vector<std::int64_t> loads = {};  ///< and holds, per event of the graph
   };
 
+  /// How much may be done for an answer.
+  struct Effort {
+    std::int64_t most_work = 0;  ///< partial plans that are looked at; beyond them it gives up
+    int num_visits = 2;          ///< told apart: up to kMostVisits
+  };
+
   /// `line` says which partial plans to give up: weights and a price of a good lower bound. The
   /// answers hold for any.
   OpProgram(const Graph& graph, const ReplayCost& replay_cost, const Proof& line);
 
-  /// Gives up after it has looked at `most_work` partial plans.
-  Answer find(const PlanLimits& limits, std::int64_t most_work);
+  Answer find(const PlanLimits& limits, const Effort& effort);
   /// The same without loads: quicker, and it proves less.
-  Priced find_priced(const PlanLimits& limits, std::int64_t most_work);
+  Priced find_priced(const PlanLimits& limits, const Effort& effort);
 
   /// Goes on with another line.
   void follow(const Proof& line) { prices_ = Prices(step_, costs_, line); }
@@ -57,10 +63,33 @@ class OpProgram {
  private:
   using Steps = std::vector<OpenSteps>;
 
-  Steps pass_ops(const PlanLimits& limits, std::int64_t most_work);
+  /// What a run over the ops is for.
+  enum class Aim {
+    loads,    ///< the least cost, by loads
+    prices,   ///< the cheapest partial plan by prices, and what it holds
+    outlook,  ///< what the ops in front add by prices
+  };
+
+  /// The visits in which an op runs.
+  struct Runs {
+    Visits once = 0;
+    Visits again = 0;  ///< for the second time
+  };
+
+  void begin(const PlanLimits& limits, const Effort& effort);
+  Steps pass_ops(Aim aim);
+  [[nodiscard]] bool compares_loads() const { return aim_ == Aim::loads; }
+  [[nodiscard]] bool is_over() const {
+    return has_given_up() || (aim_ == Aim::outlook && outlook_.is_crowded());
+  }
+  [[nodiscard]] Int128 most_before(Index op) const;
   [[nodiscard]] Answer answer_of(const Steps& all) const;
   [[nodiscard]] bool has_given_up() const { return work_left_ < 0; }
+  void note_work(const OpenSteps& steps);
+  [[nodiscard]] bool is_within(const Course& course) const;
   [[nodiscard]] bool keep_within(OpenSteps& steps);
+  template <typename Adds, typename Change>
+  [[nodiscard]] OpenSteps changed(const OpenSteps& steps, const Adds& adds, const Change& change);
   void enter(Index op, Steps& all);
   void enter_value(Index tracked, Steps& all);
   void pass_moments(Index op, Steps& all);
@@ -68,8 +97,8 @@ class OpProgram {
   void visit(const Moment& moment, Index op, OpenSteps steps, Steps& found);
   void choose_left_behind(const Moment& moment, Index op, Steps& branches);
   [[nodiscard]] bool run(Index op, OpenSteps& steps);
-  void ask_inputs(Index op, Visits runs, OpenStep& open) const;
-  void note_replays(Index op, Visits runs, OpenSteps& steps) const;
+  void ask_inputs(Index op, const Runs& runs, OpenStep& open) const;
+  void note_replays(Index op, const Runs& runs, OpenSteps& steps) const;
   void leave(Index op, Steps& all);
   [[nodiscard]] bool close_visits(OpenSteps& steps) const;
   void prune(Index op, OpenSteps& steps);
@@ -81,7 +110,9 @@ class OpProgram {
   std::vector<std::int64_t> costs_;  ///< per op
   Prices prices_;
   PlanLimits limits_;
-  bool by_prices_ = false;  ///< alone; loads are not compared
+  int num_visits_ = 0;  ///< told apart
+  Aim aim_ = Aim::loads;
+  Outlook outlook_;
   Trace trace_;
   std::vector<Index> open_values_;  ///< tracked values between the ops in front and those behind
   std::vector<Index> place_;        ///< per tracked value: in open_values_, or -1

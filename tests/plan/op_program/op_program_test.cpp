@@ -1,4 +1,4 @@
-#include "plan/bounds/op_program.h"
+#include "plan/op_program/op_program.h"
 
 #include <gtest/gtest.h>
 
@@ -42,16 +42,18 @@ class Comparison {
       const double overhead = replay_cost.seconds_ratio(seconds);
       OpProgram program(graph, replay_cost, line_at(graph, replay_cost, overhead));
       const PlanLimits limits{peak_bytes, units_around(overhead)};
-      const auto answer = program.find(limits, kAnyWork);
-      if (answer.gave_up) continue;
-      const auto priced = program.find_priced(limits, kAnyWork);
-      EXPECT_TRUE(priced.exists) << peak_bytes;
-      EXPECT_LE(priced.least_peak_bytes, peak_bytes);
-      ++num_compared_;
-      EXPECT_TRUE(answer.exists) << peak_bytes;
-      constexpr std::int64_t kRounding = 64;  // units: of each op's cost, and of the sum
-      EXPECT_LE(answer.units, units_around(overhead));
-      num_exact_ += answer.units >= units_around(overhead) - kRounding ? 1 : 0;
+      for (const int num_visits : {2, kMostVisits}) {
+        const auto answer = program.find(limits, {kAnyWork, num_visits});
+        if (answer.gave_up) continue;
+        const auto priced = program.find_priced(limits, {kAnyWork, num_visits});
+        EXPECT_TRUE(priced.exists) << peak_bytes;
+        EXPECT_LE(priced.least_peak_bytes, peak_bytes);
+        ++num_compared_;
+        EXPECT_TRUE(answer.exists) << peak_bytes;
+        constexpr std::int64_t kRounding = 64;  // units: of each op's cost, and of the sum
+        EXPECT_LE(answer.units, units_around(overhead));
+        num_exact_ += answer.units >= units_around(overhead) - kRounding ? 1 : 0;
+      }
     }
   }
 
@@ -120,8 +122,8 @@ TEST(OpProgram, ProvesNothingThatAWideGraphDisproves) {
     const ReplayCost replay_cost(graph, CostModel::seconds);
     OpProgram program(graph, replay_cost, Proof{});
     const auto peak_bytes = simulate(graph, KeptSet(graph.values.size(), 0)).peak_bytes;
-    EXPECT_TRUE(program.find({peak_bytes, units_around(1)}, kAnyWork).exists) << width;
-    EXPECT_FALSE(program.find({39, units_around(1)}, kAnyWork).exists) << width;
+    EXPECT_TRUE(program.find({peak_bytes, units_around(1)}, {kAnyWork}).exists) << width;
+    EXPECT_FALSE(program.find({39, units_around(1)}, {kAnyWork}).exists) << width;
   }
 }
 
@@ -140,12 +142,12 @@ TEST(OpProgram, DeniesNoPlanOfALargeStep) {
         const Plan& plan = plans[i];
         const double overhead = plan.predicted_overhead(cost);
         OpProgram program(graphs[g], replay_cost, line_at(graphs[g], replay_cost, overhead));
-        constexpr std::int64_t kWork = 2'000'000;
+        constexpr std::int64_t kWork = 3'000'000;
         const auto answer =
-            program.find({plan.predicted_peak_bytes, units_around(overhead)}, kWork);
+            program.find({plan.predicted_peak_bytes, units_around(overhead)}, {kWork});
         EXPECT_TRUE(answer.exists) << plan.predicted_peak_bytes << ' ' << overhead;
         const auto priced =
-            program.find_priced({plan.predicted_peak_bytes, units_around(overhead)}, kWork);
+            program.find_priced({plan.predicted_peak_bytes, units_around(overhead)}, {kWork});
         EXPECT_TRUE(priced.exists) << plan.predicted_peak_bytes << ' ' << overhead;
         EXPECT_LE(priced.least_peak_bytes, plan.predicted_peak_bytes);
         num_answers += answer.gave_up ? 0 : 1;
@@ -161,8 +163,8 @@ TEST(OpProgram, GivesUpWhereThereIsTooMuchToDo) {
   const ReplayCost replay_cost(graph, CostModel::seconds);
   OpProgram program(graph, replay_cost, Proof{});
   const PlanLimits limits{simulate(graph, keep_all(graph)).peak_bytes / 2, units_around(0.3)};
-  EXPECT_TRUE(program.find(limits, 10).gave_up);
-  EXPECT_FALSE(program.find(limits, kAnyWork).gave_up);
+  EXPECT_TRUE(program.find(limits, {10}).gave_up);
+  EXPECT_FALSE(program.find(limits, {kAnyWork}).gave_up);
 }
 
 TEST(OpProgram, IsForOneBackwardPass) {
@@ -170,7 +172,7 @@ TEST(OpProgram, IsForOneBackwardPass) {
   const Graph graph = test::RandomGraph(options, 3).draw();
   ASSERT_GT(std::ranges::count(graph.events, EventKind::pass_end, &Event::kind), 0);
   const ReplayCost replay_cost(graph, CostModel::seconds);
-  const auto answer = OpProgram(graph, replay_cost, Proof{}).find({0, 0}, kAnyWork);
+  const auto answer = OpProgram(graph, replay_cost, Proof{}).find({0, 0}, {kAnyWork});
   EXPECT_TRUE(answer.gave_up);
   EXPECT_TRUE(answer.exists);
 }

@@ -4,8 +4,8 @@
 #include <cstddef>
 #include <utility>
 
-#include "cost_units.h"
 #include "courses.h"
+#include "plan/bounds/cost_units.h"
 
 // Note [ Programs over ops ]
 // ~~~~~~~~~~~~~~~~~~~~~~~~~~
@@ -31,11 +31,13 @@
 // begins (for the replays in it). One that is worse in nothing makes another needless.
 //
 // What keeps this small, and proves a little less, never too much:
-// - Prices rule out partial plans from which no plan within the limits follows.
+// - Prices rule out partial plans from which no plan within the limits follows: first by a sum over
+//   the values in front, then by what the ops in front add at least (Note [ Outlooks ]).
 // - Loads that cannot rise above the limit any more are all the same.
 // - Only so many visits are told apart at once; where there are more, the two nearest to each other
-//   become one, at the time of the later. In it an op runs once, what it leaves behind is there
-//   later than it would be, and what it takes in passing does not count.
+//   become one, at the time of the later. What both ask for is made twice in it, and nothing more
+//   often; what it leaves behind is there later than it would be, and what it takes in passing does
+//   not count.
 // - Where many partial plans differ by costs and loads, two of them become one as good as both.
 // - Values that are not tracked take nothing and are always there (tracked_step.h); an op that
 //   joins the one before it takes its fewest seconds and no bytes; nor do clones for replays in
@@ -47,7 +49,7 @@
 // less the later that is. Few are left, and lines can be fitted to what they hold (line_fit.cpp).
 //
 // With nothing of that kind in the way, the program's answer is the best plan's cost: so it is for
-// 97% of the limits of small random chains, whose schedules can all be tried.
+// 99% of the limits of small random chains, whose schedules can all be tried.
 
 namespace gradrecomp::plan {
 namespace {
@@ -89,19 +91,24 @@ OpProgram::OpProgram(const Graph& graph, const ReplayCost& replay_cost, const Pr
       prices_(step_, costs_, line),
       place_(step_.values().size(), -1) {}
 
-OpProgram::Answer OpProgram::find(const PlanLimits& limits, std::int64_t most_work) {
+OpProgram::Answer OpProgram::find(const PlanLimits& limits, const Effort& effort) {
   if (!step_.is_simple()) return {.gave_up = true};
-  by_prices_ = false;
-  Answer answer = answer_of(pass_ops(limits, most_work));
-  answer.work = most_work - work_left_;
+  begin(limits, effort);
+  outlook_.begin(step_.num_ops(), prices_, limits);
+  Answer answer = answer_of(pass_ops(Aim::outlook));
+  if (answer.exists && !answer.gave_up) {
+    if (!outlook_.is_crowded()) outlook_.finish();
+    answer = answer_of(pass_ops(Aim::loads));
+  }
+  answer.work = effort.most_work - work_left_;
   return answer;
 }
 
-OpProgram::Priced OpProgram::find_priced(const PlanLimits& limits, std::int64_t most_work) {
+OpProgram::Priced OpProgram::find_priced(const PlanLimits& limits, const Effort& effort) {
   if (!step_.is_simple()) return {.gave_up = true};
-  by_prices_ = true;
-  const Steps all = pass_ops(limits, most_work);
-  Priced priced{.gave_up = has_given_up(), .work = most_work - work_left_};
+  begin(limits, effort);
+  const Steps all = pass_ops(Aim::prices);
+  Priced priced{.gave_up = has_given_up(), .work = effort.most_work - work_left_};
   const Course* least = nullptr;
   for (const OpenSteps& steps : all) {
     for (const Course& course : steps.courses) {
@@ -117,25 +124,37 @@ OpProgram::Priced OpProgram::find_priced(const PlanLimits& limits, std::int64_t 
   return priced;
 }
 
-/// The partial plans that are left when all is decided.
-OpProgram::Steps OpProgram::pass_ops(const PlanLimits& limits, std::int64_t most_work) {
+void OpProgram::begin(const PlanLimits& limits, const Effort& effort) {
   limits_ = limits;
-  work_left_ = most_work;
+  work_left_ = effort.most_work;
+  num_visits_ = effort.num_visits;
+}
+
+/// The partial plans that are left when all is decided, or where it gives up.
+OpProgram::Steps OpProgram::pass_ops(Aim aim) {
+  aim_ = aim;
   trace_.clear();
   open_values_.clear();
   std::ranges::fill(place_, -1);
-  most_ = prices_.most(limits.peak_bytes, limits.units);
+  most_ = most_before(step_.num_ops());
   Steps all(1);
   all.front().courses.emplace_back();
   pass_moments(step_.num_ops(), all);
-  for (Index op = step_.num_ops(); op-- > 0 && !has_given_up();) {
-    most_ = prices_.most(limits.peak_bytes, limits.units) - prices_.least_entering_before(op);
+  for (Index op = step_.num_ops(); op-- > 0 && !is_over();) {
+    most_ = most_before(op);
     enter(op, all);
     pass_moments(op, all);
     std::erase_if(all, [&](OpenSteps& steps) { return !run(op, steps); });
     leave(op, all);
   }
   return all;
+}
+
+/// What a partial plan may have come to before anything is known of the ops before `op`.
+Int128 OpProgram::most_before(Index op) const {
+  const Int128 most = prices_.most(limits_.peak_bytes, limits_.units);
+  const Int128 least = prices_.least_entering_before(op);
+  return most - (compares_loads() ? std::max(least, outlook_.least_before(op)) : least);
 }
 
 OpProgram::Answer OpProgram::answer_of(const Steps& all) const {
@@ -147,15 +166,40 @@ OpProgram::Answer OpProgram::answer_of(const Steps& all) const {
   return answer;
 }
 
+bool OpProgram::is_within(const Course& course) const {
+  if (course.lagrangian > most_) return false;
+  return !compares_loads() ||
+         (course.cost <= limits_.units && std::ranges::max(course.loads) <= limits_.peak_bytes);
+}
+
+/// Each set of partial plans takes as long as a few more of them.
+void OpProgram::note_work(const OpenSteps& steps) {
+  constexpr std::int64_t kForASet = 3;
+  work_left_ -= kForASet + static_cast<std::int64_t>(steps.courses.size());
+}
+
 /// False if none of them does.
 bool OpProgram::keep_within(OpenSteps& steps) {
-  work_left_ -= static_cast<std::int64_t>(steps.courses.size());
-  std::erase_if(steps.courses, [&](const Course& course) {
-    if (course.lagrangian > most_) return true;
-    return !by_prices_ &&
-           (course.cost > limits_.units || std::ranges::max(course.loads) > limits_.peak_bytes);
-  });
+  note_work(steps);
+  std::erase_if(steps.courses, [&](const Course& course) { return !is_within(course); });
   return !steps.courses.empty();
+}
+
+/// Those of `steps` that keep within the limits once they have come to `adds(course)` more and
+/// `change(course)`: most do not, and need no copy.
+template <typename Adds, typename Change>
+OpenSteps OpProgram::changed(const OpenSteps& steps, const Adds& adds, const Change& change) {
+  note_work(steps);
+  OpenSteps next{.step = steps.step, .courses = {}};
+  for (const Course& course : steps.courses) {
+    const Int128 lagrangian = course.lagrangian + adds(course);
+    if (lagrangian > most_) continue;
+    Course& copy = next.courses.emplace_back(course);
+    copy.lagrangian = lagrangian;
+    change(copy);
+    if (!is_within(copy)) next.courses.pop_back();
+  }
+  return next;
 }
 
 void OpProgram::enter(Index op, Steps& all) {
@@ -168,11 +212,13 @@ void OpProgram::enter_value(Index tracked, Steps& all) {
   place_[tracked] = static_cast<Index>(open_values_.size());
   open_values_.push_back(tracked);
   Steps found;
-  const auto add = [&](OpenSteps next, Fate fate, const auto& change) {
+  const auto add = [&](const OpenSteps& steps, Fate fate, const auto& adds, const auto& change) {
+    OpenSteps next = changed(steps, adds, change);
+    if (next.courses.empty()) return;
     next.step.fates.push_back(fate);
     next.step.asking.push_back(0);
-    for (Course& course : next.courses) change(course);
-    if (keep_within(next)) found.push_back(std::move(next));
+    next.step.again.push_back(0);
+    found.push_back(std::move(next));
   };
   // From visit `first` on it takes `bytes`.
   const auto take = [](Course& course, int first, int num_visits, std::int64_t bytes) {
@@ -181,25 +227,28 @@ void OpProgram::enter_value(Index tracked, Steps& all) {
       if (i > first) course.starts[i] += bytes;
     }
   };
-  for (OpenSteps& steps : all) {
+  for (const OpenSteps& steps : all) {
     if (has_given_up()) break;
     const Fate num_visits = steps.step.num_visits;
     if (x.choosable) {
-      add(steps, kKept, [&](Course& course) {
+      const auto adds = [&](const Course& /*course*/) { return prices_.of_kept(x); };
+      add(steps, kKept, adds, [&](Course& course) {
         take(course, 0, num_visits, x.kept_bytes);
-        course.lagrangian += prices_.of_kept(x);
+        course.kept_bytes += x.kept_bytes;
         hold(course, x, x.life.death, x.life.release);
       });
     }
     for (Fate visit = 1; x.choosable && visit <= num_visits; ++visit) {
-      add(steps, visit, [&](Course& course) {
+      const auto adds = [&](const Course& course) {
+        return prices_.of_left(x, course.events[visit], x.end_if_made());
+      };
+      add(steps, visit, adds, [&](Course& course) {
         take(course, visit, num_visits, x.bytes);
-        course.lagrangian += prices_.of_left(x, course.events[visit], x.end_if_made());
         hold(course, x, course.events[visit], x.end_if_made());
       });
     }
-    add(std::move(steps), kUndecided, [&](Course& course) {
-      course.lagrangian += prices_.of_made(x);
+    const auto adds = [&](const Course& /*course*/) { return prices_.of_made(x); };
+    add(steps, kUndecided, adds, [&](Course& course) {
       if (x.demanded) hold(course, x, x.life.demand, x.end_if_made());
     });
   }
@@ -217,7 +266,7 @@ void OpProgram::pass_moments(Index op, Steps& all) {
         visit(moment, op, std::move(steps), found);
         continue;
       }
-      if (!by_prices_) {
+      if (compares_loads()) {
         steps.note_load(moment.in_backward ? steps.step.num_visits : 0, load(moment, steps.step));
       }
       if (keep_within(steps)) found.push_back(std::move(steps));
@@ -236,7 +285,7 @@ std::int64_t OpProgram::load(const Moment& moment, const OpenStep& open) const {
 
 /// The demanded value is gone, so replays make it and leave it behind, and others as they like.
 void OpProgram::visit(const Moment& moment, Index op, OpenSteps steps, Steps& found) {
-  const std::int64_t start = by_prices_ ? 0 : load(moment, steps.step);
+  const std::int64_t start = compares_loads() ? load(moment, steps.step) : 0;
   const Fate visit = ++steps.step.num_visits;
   const Index place = place_[moment.demanded];
   steps.step.fates[place] = visit;
@@ -249,9 +298,9 @@ void OpProgram::visit(const Moment& moment, Index op, OpenSteps steps, Steps& fo
   branches.push_back(std::move(steps));
   choose_left_behind(moment, op, branches);
   for (OpenSteps& branch : branches) {
-    if (!by_prices_) branch.note_load(visit, load(moment, branch.step));
+    if (compares_loads()) branch.note_load(visit, load(moment, branch.step));
     if (!keep_within(branch)) continue;
-    if (visit > kMostVisits) branch.merge_nearest();
+    if (visit > num_visits_) branch.merge_nearest();
     found.push_back(std::move(branch));
   }
 }
@@ -263,57 +312,65 @@ void OpProgram::choose_left_behind(const Moment& moment, Index op, Steps& branch
     const bool is_read_in_front = x.first_reader >= 0 && x.first_reader <= op;
     if (!x.choosable || (!is_read_in_front && !x.has_sibling)) continue;
     const Index end = x.demanded ? x.life.demand : x.end_if_made();
+    const auto adds = [&](const Course& /*course*/) {
+      return prices_.of_left(x, moment.event, end);
+    };
     const std::size_t num_branches = branches.size();
     for (std::size_t b = 0; b < num_branches && !has_given_up(); ++b) {
       if (branches[b].step.fates[j] != kUndecided) continue;
-      OpenSteps left = branches[b];
-      left.step.fates[j] = left.step.num_visits;
-      for (Course& course : left.courses) {
-        course.lagrangian += prices_.of_left(x, moment.event, end);
+      OpenSteps left = changed(branches[b], adds, [&](Course& course) {
         hold(course, x, moment.event, std::min(end, x.end_if_made()));
-      }
-      if (keep_within(left)) branches.push_back(std::move(left));
+      });
+      if (left.courses.empty()) continue;
+      left.step.fates[j] = left.step.num_visits;
+      branches.push_back(std::move(left));
     }
   }
 }
 
 /// Replays `op` in all visits that ask for what it makes. False if that ends these partial plans.
 bool OpProgram::run(Index op, OpenSteps& steps) {
-  Visits runs = 0;
+  const OpenStep& open = steps.step;
+  Runs runs;
   for (const Index w : step_.outputs(op)) {
-    if (place_[w] >= 0) runs |= steps.step.asking[place_[w]];
+    if (place_[w] < 0) continue;
+    runs.once |= open.asking[place_[w]];
+    runs.again |= open.again[place_[w]];
   }
   for (const Index w : step_.outputs(op)) {
     if (place_[w] < 0) continue;
-    const Fate fate = steps.step.fates[place_[w]];
-    const bool is_left_unmade = fate <= steps.step.num_visits && !has(runs, fate);
+    const Fate fate = open.fates[place_[w]];
+    const bool is_left_unmade = fate <= open.num_visits && !has(runs.once, fate);
     if (is_left_unmade) return false;
   }
-  if (runs == 0) return true;
+  if (runs.once == 0) return true;
   ask_inputs(op, runs, steps.step);
   note_replays(op, runs, steps);
   return keep_within(steps);
 }
 
-void OpProgram::ask_inputs(Index op, Visits runs, OpenStep& open) const {
+void OpProgram::ask_inputs(Index op, const Runs& runs, OpenStep& open) const {
   for (const Index u : step_.inputs(op)) {
     const Index place = place_[u];
     const Fate fate = open.fates[place];
     for (int visit = 1; visit <= open.num_visits; ++visit) {
       const bool is_there = fate == kKept || (fate <= open.num_visits && fate < visit);
-      if (has(runs, visit) && !is_there) open.asking[place] |= bit(visit);
+      if (!has(runs.once, visit) || is_there) continue;
+      open.asking[place] |= bit(visit);
+      // What the first of several visits leaves behind is there for the others.
+      if (has(runs.again, visit) && fate != visit) open.again[place] |= bit(visit);
     }
   }
 }
 
-void OpProgram::note_replays(Index op, Visits runs, OpenSteps& steps) const {
+void OpProgram::note_replays(Index op, const Runs& runs, OpenSteps& steps) const {
   const OpFacts& facts = graph_.ops[op];
   const OpenStep& open = steps.step;
   std::int64_t units = 0;
   for (int visit = 1; visit <= open.num_visits; ++visit) {
-    if (!has(runs, visit)) continue;
-    units += prices_.cost(op);
-    if (by_prices_ || facts.joins || has(open.merged, visit)) continue;
+    if (!has(runs.once, visit)) continue;
+    units += prices_.cost(op) * (has(runs.again, visit) ? 2 : 1);
+    if (!compares_loads() || facts.joins || has(open.merged, visit)) continue;
     std::int64_t bytes = std::max(facts.fresh_bytes, facts.replay_transient_bytes);
     for (std::size_t j = 0; j < open_values_.size(); ++j) {
       const TrackedValue& x = step_.value(open_values_[j]);
@@ -337,10 +394,12 @@ void OpProgram::leave(Index op, Steps& all) {
     if (step_.value(open_values_[j]).producer < op) stays.push_back(j);
   }
   std::erase_if(all, [&](OpenSteps& steps) {
-    OpenStep rest{.num_visits = steps.step.num_visits, .merged = steps.step.merged};
+    OpenStep rest{.num_visits = steps.step.num_visits};
+    if (compares_loads()) rest.merged = steps.step.merged;  // which changes nothing else
     for (const std::size_t j : stays) {
       rest.fates.push_back(steps.step.fates[j]);
       rest.asking.push_back(steps.step.asking[j]);
+      rest.again.push_back(steps.step.again[j]);
     }
     steps.step = rest;
     return !close_visits(steps);
@@ -376,9 +435,16 @@ void OpProgram::prune(Index op, OpenSteps& steps) {
   const Int128 most = prices_.most(limits_.peak_bytes, limits_.units) -
                       prices_.least_before(op, steps.step, open_values_);
   std::erase_if(steps.courses, [&](const Course& course) { return course.lagrangian > most; });
-  if (by_prices_) {
-    steps.courses = cheapest_of(std::move(steps.courses), prices_);
+  if (!compares_loads()) {
+    std::vector<Course> cheapest = cheapest_of(steps.courses, prices_);
+    if (aim_ == Aim::outlook) outlook_.add(op, steps.step, steps.courses, cheapest);
+    steps.courses = std::move(cheapest);
     return;
+  }
+  if (outlook_.is_known()) {
+    std::erase_if(steps.courses, [&](const Course& course) {
+      return outlook_.is_hopeless(op, steps.step, course);
+    });
   }
   for (Course& course : steps.courses) {
     for (std::int64_t& load : course.loads) {
@@ -390,7 +456,7 @@ void OpProgram::prune(Index op, OpenSteps& steps) {
 }
 
 void OpProgram::hold(Course& course, const TrackedValue& x, Index from, Index to) {
-  if (by_prices_) course.held = trace_.add(course.held, x.bytes, from, to);
+  if (aim_ == Aim::prices) course.held = trace_.add(course.held, x.bytes, from, to);
 }
 
 void OpProgram::forget_unheld(Steps& all) {

@@ -4,7 +4,7 @@
 #include <vector>
 
 #include "gradrecomp/plan/graph.h"
-#include "lives.h"
+#include "plan/bounds/lives.h"
 
 namespace gradrecomp::plan {
 

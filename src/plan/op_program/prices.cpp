@@ -80,6 +80,11 @@ Int128 Prices::most(std::int64_t max_peak_bytes, std::int64_t max_units) const {
   return sum_of_weights() * max_peak_bytes + of_replays(max_units) - of_base_;
 }
 
+double Prices::bytes_per_unit() const {
+  const Int128 weights = sum_of_weights();
+  return weights > 0 ? static_cast<double>(price_) / static_cast<double>(weights) : 0;
+}
+
 std::int64_t Prices::peak_bytes(Int128 least, std::int64_t units) const {
   const Int128 of_peak = least + of_base_ - of_replays(units);
   if (of_peak <= 0 || sum_of_weights() == 0) return 0;
@@ -95,7 +100,8 @@ Int128 Prices::least_before(Index op, const OpenStep& open,
     const Index charged = charged_[x.producer];
     const bool comes_with_entry = charged >= 0 && step_->value(charged).entry < op;
     if (comes_with_entry) continue;
-    const int times = std::max(std::popcount(open.asking[j]), x.demanded ? 1 : 0);
+    const int asked = std::popcount(open.asking[j]) + std::popcount(open.again[j]);
+    const int times = std::max(asked, x.demanded ? 1 : 0);
     const auto known = std::ranges::find(replays, x.producer, &std::pair<Index, int>::first);
     if (known == replays.end()) {
       replays.emplace_back(x.producer, times);

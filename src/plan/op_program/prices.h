@@ -5,8 +5,8 @@
 
 #include "gradrecomp/plan/graph.h"
 #include "gradrecomp/plan/proof.h"
-#include "int128.h"
 #include "open_step.h"
+#include "plan/bounds/int128.h"
 #include "tracked_step.h"
 
 namespace gradrecomp::plan {
@@ -30,6 +30,8 @@ class Prices {
   /// The last event of those that no moment of a weight lies between.
   [[nodiscard]] Index last_alike(Index event) const { return last_alike_[event]; }
 
+  /// The price of a unit in bytes, if these are held at all moments of the line.
+  [[nodiscard]] double bytes_per_unit() const;
   /// The lowest peak of plans of that cost of which none comes to less than `least`.
   [[nodiscard]] std::int64_t peak_bytes(Int128 least, std::int64_t units) const;
   /// What all partial plans may have come to that still lead to a peak and a cost within limits.

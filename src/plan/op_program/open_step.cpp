@@ -50,6 +50,7 @@ void OpenSteps::forget_visit(int visit) {
   for (std::size_t j = 0; j < step.fates.size(); ++j) {
     close_gap(step.fates[j], visit, step.num_visits);
     step.asking[j] = without_place(step.asking[j], visit);
+    step.again[j] = without_place(step.again[j], visit);
   }
   step.merged = without_place(step.merged, visit);
   for (Course& course : courses) course.forget_visit(visit);
@@ -67,7 +68,11 @@ void OpenSteps::merge_nearest() {
 }
 
 void OpenSteps::merge_with_next(int first) {
-  for (Visits& asking : step.asking) {
+  for (std::size_t j = 0; j < step.asking.size(); ++j) {
+    Visits& asking = step.asking[j];
+    Visits& again = step.again[j];
+    const bool by_both = has(asking, first) && has(asking, first + 1);
+    if (by_both || has(again, first)) again |= bit(first + 1);
     if (has(asking, first)) asking |= bit(first + 1);
   }
   step.merged |= bit(first + 1);

@@ -1,4 +1,4 @@
-#include "plan/bounds/trace.h"
+#include "plan/op_program/trace.h"
 
 #include <gtest/gtest.h>
 

@@ -7,7 +7,7 @@
 #include <vector>
 
 #include "gradrecomp/plan/graph.h"
-#include "int128.h"
+#include "plan/bounds/int128.h"
 #include "short_list.h"
 #include "trace.h"
 #include "tracked_step.h"
@@ -19,8 +19,8 @@ using Fate = std::uint8_t;
 inline constexpr Fate kKept = 255;
 inline constexpr Fate kUndecided = 254;
 
-/// Visits of a partial plan that are told apart, and one more while that is seen to.
-inline constexpr int kMostVisits = 2;
+/// Visits of a partial plan that may be told apart, and one more while that is seen to.
+inline constexpr int kMostVisits = 4;
 
 /// Bits of visits, from bit 1.
 using Visits = std::uint8_t;
@@ -35,6 +35,7 @@ struct OpenStep {
   /// Per value between the ops in front and those behind.
   ShortList<Fate, kMostAtOnce> fates = {};
   ShortList<Visits, kMostAtOnce> asking = {};  ///< the visits that find it missing
+  ShortList<Visits, kMostAtOnce> again = {};   ///< those of them in which it is made twice
   auto operator<=>(const OpenStep&) const = default;
 };
 
@@ -46,7 +47,9 @@ struct Course {
   std::array<std::int64_t, kMost> starts{};  ///< as each visit begins
   std::array<Index, kMost> events{};         ///< of the visits
   Int128 lagrangian = 0;                     ///< what it adds to the least that Prices tells
-  Trace::List held = Trace::kEmpty;          ///< what it holds, where loads are not compared
+  std::int64_t kept_bytes = 0;               ///< by plans, and not left behind by visits
+  Trace::List held = Trace::kEmpty;          ///< what it holds, where that is noted
+  std::int32_t origin = 0;                   ///< the place that it has come from; see Outlook
 
   /// Makes this as good as both.
   void join(const Course& other);
@@ -62,8 +65,8 @@ struct OpenSteps {
   void note_load(int visit, std::int64_t load);
   /// Forgets a visit that asks for nothing any more.
   void forget_visit(int visit);
-  /// Makes visits `first` and the next one, at the time of the later: replays cost no more that
-  /// way, and what they leave behind is there for a shorter time.
+  /// Makes visits `first` and the next one, at the time of the later: what they leave behind is
+  /// there for a shorter time that way. What both ask for is still made twice.
   void merge_with_next(int first);
   /// Merges the two visits that are nearest to each other.
   void merge_nearest();
