@@ -126,6 +126,7 @@ OpProgram::Priced OpProgram::find_priced(const PlanLimits& limits, const Effort&
 
 void OpProgram::begin(const PlanLimits& limits, const Effort& effort) {
   limits_ = limits;
+  most_of_all_ = prices_.most(limits.peak_bytes, limits.units);
   work_left_ = effort.most_work;
   num_visits_ = effort.num_visits;
 }
@@ -152,9 +153,8 @@ OpProgram::Steps OpProgram::pass_ops(Aim aim) {
 
 /// What a partial plan may have come to before anything is known of the ops before `op`.
 Int128 OpProgram::most_before(Index op) const {
-  const Int128 most = prices_.most(limits_.peak_bytes, limits_.units);
   const Int128 least = prices_.least_entering_before(op);
-  return most - (compares_loads() ? std::max(least, outlook_.least_before(op)) : least);
+  return most_of_all_ - (compares_loads() ? std::max(least, outlook_.least_before(op)) : least);
 }
 
 OpProgram::Answer OpProgram::answer_of(const Steps& all) const {
@@ -432,8 +432,7 @@ bool OpProgram::close_visits(OpenSteps& steps) const {
 }
 
 void OpProgram::prune(Index op, OpenSteps& steps) {
-  const Int128 most = prices_.most(limits_.peak_bytes, limits_.units) -
-                      prices_.least_before(op, steps.step, open_values_);
+  const Int128 most = most_of_all_ - prices_.least_before(op, steps.step, open_values_);
   std::erase_if(steps.courses, [&](const Course& course) { return course.lagrangian > most; });
   if (!compares_loads()) {
     std::vector<Course> cheapest = cheapest_of(steps.courses, prices_);

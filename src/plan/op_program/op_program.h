@@ -116,6 +116,7 @@ class OpProgram {
   Trace trace_;
   std::vector<Index> open_values_;  ///< tracked values between the ops in front and those behind
   std::vector<Index> place_;        ///< per tracked value: in open_values_, or -1
+  Int128 most_of_all_ = 0;          ///< what plans within the limits come to; see Prices
   Int128 most_ = 0;                 ///< that a course may have come to; see Prices
   std::int64_t work_left_ = 0;      ///< in partial plans looked at
 };
