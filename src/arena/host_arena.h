@@ -3,8 +3,8 @@
 #include <atomic>
 #include <cstddef>
 
-#include "arena/arena.h"
-#include "arena/step_placer.h"
+#include "arena/blocks/arena.h"
+#include "arena/planned/step_placer.h"
 
 namespace gradrecomp::arena {
 

@@ -2,8 +2,8 @@
 
 #include <memory>
 
-#include "arena/address_plan.h"
-#include "arena/step_placer.h"
+#include "arena/planned/address_plan.h"
+#include "arena/planned/step_placer.h"
 
 namespace gradrecomp::arena {
 

@@ -59,8 +59,11 @@ std::unique_lock<std::recursive_mutex> Tape::try_lock() const {
 }
 
 ValueId Tape::find(const c10::StorageImpl* storage) const {
+  if (storage == last_found_.first && storage != nullptr) return last_found_.second;
   const auto entry = by_storage_.find(storage);
-  return entry == by_storage_.end() ? -1 : entry->second;
+  if (entry == by_storage_.end()) return -1;
+  last_found_ = *entry;
+  return entry->second;
 }
 
 bool Tape::abandoned(ValueId id) const {
@@ -270,6 +273,7 @@ void Tape::seal() {
     }
   }
   decltype(by_storage_)().swap(by_storage_);  // clear() would keep its memory
+  last_found_ = {};
   known_copies_.clear();
   count_wanted();
   print_what_replays_read();

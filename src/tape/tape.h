@@ -9,6 +9,7 @@
 #include <mutex>
 #include <optional>
 #include <string>
+#include <utility>
 #include <vector>
 
 #include "gradrecomp/guard.h"
@@ -97,9 +98,15 @@ class Tape : public std::enable_shared_from_this<Tape> {
     return find(tensor.storage().unsafeGetStorageImpl());
   }
   /// From now on `storage` is known to contain `value`.
-  void know(const c10::StorageImpl* storage, ValueId value) { by_storage_[storage] = value; }
+  void know(const c10::StorageImpl* storage, ValueId value) {
+    by_storage_[storage] = value;
+    last_found_ = {storage, value};
+  }
   /// From now on what is read of its storage is another value.
-  void forget(ValueId value) { by_storage_.erase(values_[value].owner._unsafe_get_target()); }
+  void forget(ValueId value) {
+    by_storage_.erase(values_[value].owner._unsafe_get_target());
+    last_found_ = {};
+  }
   /// Knows what a replay made, too: a backward pass inside the region goes on with it as it would
   /// with the original.
   void know_copy(ValueId value, const c10::Storage& storage);
@@ -212,6 +219,8 @@ class Tape : public std::enable_shared_from_this<Tape> {
   std::deque<Op> ops_;
   Geometries geometries_;
   ska::flat_hash_map<const c10::StorageImpl*, ValueId> by_storage_;
+  /// One of these: what an op reads is asked for several times in a row.
+  mutable std::pair<const c10::StorageImpl*, ValueId> last_found_;
   /// Made by replays while the region runs; keeps their addresses from being used again.
   std::vector<c10::weak_intrusive_ptr<c10::StorageImpl>> known_copies_;
   std::unique_ptr<Contents> contents_;

@@ -1,4 +1,4 @@
-#include "arena/arena.h"
+#include "arena/blocks/arena.h"
 
 #include <gtest/gtest.h>
 #include <sys/mman.h>
@@ -13,7 +13,7 @@
 #include <thread>
 #include <vector>
 
-#include "arena/alignment.h"
+#include "arena/blocks/alignment.h"
 
 namespace gradrecomp::arena {
 namespace {
@@ -124,6 +124,62 @@ TEST(Arena, KeepsInTimeWhatBlocksCover) {
   EXPECT_EQ(second[4 * kMiB - 1], 7);
 }
 
+/// Blocks of a MiB, every second one of which goes, and then larger ones, for which no gap has room.
+struct Fragmented {
+  static constexpr int kBlocks = 128;
+  static constexpr int kLargeBlocks = 16;
+
+  explicit Fragmented(Arena& of) : arena(of) {}
+
+  void take() {
+    for (int i = 0; i < kBlocks; ++i) add(kMiB, i);
+    for (int i = kBlocks - 2; i >= 0; i -= 2) {
+      arena.free(blocks[i]);
+      blocks.erase(blocks.begin() + i);
+    }
+    for (int i = 0; i < kLargeBlocks; ++i) add(4 * kMiB, i);
+  }
+  void add(std::size_t bytes, int fill) {
+    blocks.push_back(static_cast<unsigned char*>(arena.allocate(bytes)));
+    std::memset(blocks.back(), fill, bytes);
+    if (begin == nullptr) begin = blocks.back();
+  }
+  [[nodiscard]] std::size_t resident_bytes() const {
+    return num_resident_pages(begin, 256 * kMiB) * static_cast<std::size_t>(sysconf(_SC_PAGESIZE));
+  }
+
+  Arena& arena;
+  std::vector<unsigned char*> blocks;
+  unsigned char* begin = nullptr;
+};
+
+TEST(Arena, GivesBackPagesBetweenBlocksThatComeToMuch) {
+  Arena arena(256 * kMiB);
+  Fragmented step(arena);
+  step.take();
+  // What blocks took so far allows for little.
+  EXPECT_GT(step.resident_bytes(), 180 * kMiB);
+  for (int i = 0; i < 2'000; ++i) arena.free(arena.allocate(4 * kMiB));
+  EXPECT_EQ(arena.bytes_in_use(), 128 * kMiB);
+  EXPECT_LE(step.resident_bytes(), 128 * kMiB + 128 * kMiB / 32 + 2 * kMiB);
+  EXPECT_LE(step.resident_bytes(), arena.resident_bytes() + kMiB);
+  for (int i = 0; i < Fragmented::kBlocks / 2; ++i) {
+    EXPECT_EQ(step.blocks[i][0], 2 * i + 1);
+    EXPECT_EQ(step.blocks[i][kMiB - 1], 2 * i + 1);
+  }
+}
+
+TEST(Arena, KeepsPagesBetweenBlocksThatComeToLittle) {
+  Arena arena(64 * kMiB);
+  std::vector<void*> blocks;
+  for (int i = 0; i < 33; ++i) blocks.push_back(arena.allocate(kMiB));
+  std::memset(blocks.front(), 1, 33 * kMiB);
+  arena.free(blocks[7]);
+  const auto page = static_cast<std::size_t>(sysconf(_SC_PAGESIZE));
+  for (int i = 0; i < 1'000; ++i) arena.free(arena.allocate_at(40 * kMiB, kMiB));
+  EXPECT_EQ(num_resident_pages(blocks.front(), 33 * kMiB), 33 * kMiB / page);
+}
+
 TEST(Arena, KeepsWhatBlocksContain) {
   struct Block {
     unsigned char* begin;
@@ -137,7 +193,8 @@ TEST(Arena, KeepsWhatBlocksContain) {
   for (int i = 0; i < 3'000; ++i) {
     if (random() % 100 == 0) arena.give_back_free();
     if (blocks.size() < 30 || (random() % 2 == 0 && blocks.size() < 60)) {
-      const std::size_t bytes = 1 + random() % 200'000;
+      const std::size_t most = random() % 4 == 0 ? 1'000'000 : 200'000;
+      const std::size_t bytes = 1 + random() % most;
       void* begin = arena.allocate(bytes);
       ASSERT_NE(begin, nullptr);
       ASSERT_EQ(reinterpret_cast<std::uintptr_t>(begin) % kAlignment, 0);

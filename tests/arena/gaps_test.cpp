@@ -1,4 +1,4 @@
-#include "arena/gaps.h"
+#include "arena/blocks/gaps.h"
 
 #include <gtest/gtest.h>
 

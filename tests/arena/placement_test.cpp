@@ -1,11 +1,11 @@
-#include "arena/placement.h"
+#include "arena/planned/placement.h"
 
 #include <gtest/gtest.h>
 
 #include <algorithm>
 #include <random>
 
-#include "arena/alignment.h"
+#include "arena/blocks/alignment.h"
 
 namespace gradrecomp::arena {
 namespace {

@@ -1,4 +1,4 @@
-#include "arena/step_placer.h"
+#include "arena/planned/step_placer.h"
 
 #include <gtest/gtest.h>
 
@@ -6,7 +6,7 @@
 #include <thread>
 #include <vector>
 
-#include "arena/alignment.h"
+#include "arena/blocks/alignment.h"
 
 namespace gradrecomp::arena {
 namespace {

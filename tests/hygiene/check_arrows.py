@@ -24,6 +24,11 @@ ALLOWED = {
 }
 # What each room may know besides itself and what lies beside the rooms.
 ROOMS = {
+    "arena": {
+        "blocks": set(),
+        "planned": {"blocks"},
+        "arena": {"blocks", "planned"},
+    },
     "plan": {
         "graph": set(),
         "simulator": {"graph"},

@@ -40,6 +40,7 @@ NOT_RUN = {
     ".venv/torch-*/bin/clang-format -i": "it changes files; sources_are_formatted checks them",
     f"{BUILT}plan_benchmark": "only times, which tests do not assert",
     f"{BUILT}tape_benchmark": "only times, which tests do not assert",
+    f"{BUILT}interception_benchmark": "only times, which tests do not assert",
     f"{BUILT}guard_benchmark": "only times, which tests do not assert",
     f"{BUILT}idle_benchmark": "only times, which tests do not assert",
     f"{BUILT}small_ops_benchmark": "only times, which tests do not assert",

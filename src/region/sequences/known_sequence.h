@@ -8,7 +8,7 @@
 #include <string>
 #include <vector>
 
-#include "arena/address_plan.h"
+#include "arena/planned/address_plan.h"
 #include "gradrecomp/plan/graph.h"
 #include "gradrecomp/plan/host_link.h"
 #include "gradrecomp/plan/plan.h"

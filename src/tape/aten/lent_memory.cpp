@@ -79,6 +79,10 @@ bool is_mapped(const c10::StorageImpl& storage) {
          at::RefcountedMapAllocator::fromDataPtr(memory) != nullptr;
 }
 
+bool is_lent_or_mapped(const c10::StorageImpl& storage) {
+  return !is_freed_by_an_allocator(storage) && (is_lent(storage) || is_mapped(storage));
+}
+
 std::size_t num_owners_in(c10::ArrayRef<c10::IValue> returned, const c10::StorageImpl& storage) {
   std::set<const c10::TensorImpl*> owners;
   struct Base {

@@ -31,6 +31,9 @@ void know_former_allocator(const c10::Allocator* allocator) noexcept;
 /// Whether it is a file's content, or memory that processes share.
 [[nodiscard]] bool is_mapped(const c10::StorageImpl& storage);
 
+/// Whether it is either: two quick looks where LibTorch's allocators made the memory.
+[[nodiscard]] bool is_lent_or_mapped(const c10::StorageImpl& storage);
+
 /// How many owners `storage` has among the tensors that an operator returned, and those which they
 /// are views of to autograd, if nothing else holds these.
 [[nodiscard]] std::size_t num_owners_in(c10::ArrayRef<c10::IValue> returned,

@@ -22,6 +22,13 @@ bool DispatchState::operator==(const DispatchState& other) const {
          mode_ == other.mode_;
 }
 
+bool DispatchState::lasts_without_autocast() const {
+  const auto now = c10::impl::tls_local_dispatch_key_set();
+  const bool may_cast = !(c10::autocast_dispatch_keyset - now.excluded_).empty();
+  return !may_cast && casts_.empty() && keys_.included_ == now.included_ &&
+         keys_.excluded_ == now.excluded_ && wants_gradients_ == c10::GradMode::is_enabled();
+}
+
 DispatchScope::DispatchScope(const DispatchState& state)
     : keys_(state.keys()),
       gradients_(state.wants_gradients()),

@@ -115,8 +115,9 @@ bool ArgumentCopies::was_written(const at::Tensor& tensor) const {
 bool ArgumentCopies::may_vanish(const at::Tensor& parameter) const {
   const auto* storage = parameter.storage().unsafeGetStorageImpl();
   const ValueId known = writer_.tape().find(storage);
-  return known < 0 ? is_lent(*storage)
-                   : writer_.tape().may_vanish(known, Geometry(parameter), false);
+  if (known < 0) return is_lent(*storage);
+  return writer_.tape().values()[known].lent &&
+         writer_.tape().may_vanish(known, Geometry(parameter), false);
 }
 
 at::Tensor ArgumentCopies::of_current(const at::Tensor& tensor) {

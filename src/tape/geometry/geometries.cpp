@@ -4,8 +4,7 @@ namespace gradrecomp::tape {
 
 // What an op reads, autograd mostly saves right after it.
 const Geometry* Geometries::of(const at::Tensor& tensor) {
-  const Geometry geometry(tensor);
-  if (last_ == nullptr || *last_ != geometry) last_ = &*kept_.insert(geometry).first;
+  if (last_ == nullptr || !last_->is_of(tensor)) last_ = &*kept_.insert(Geometry(tensor)).first;
   return last_;
 }
 

@@ -23,6 +23,12 @@ Geometry::Geometry(const at::Tensor& tensor)
   shape_.set_strides(tensor.strides());
 }
 
+bool Geometry::is_of(const at::Tensor& tensor) const {
+  return sizes() == tensor.sizes() && strides() == tensor.strides() && dtype_ == tensor.dtype() &&
+         storage_offset_ == tensor.storage_offset() && keys_ == tensor.key_set() &&
+         wrapped_number_ == tensor.unsafeGetTensorImpl()->is_wrapped_number();
+}
+
 bool Geometry::shows_like(const Geometry& other) const {
   return dtype_ == other.dtype_ && sizes() == other.sizes() && strides() == other.strides() &&
          (keys_ & kLazyBits) == (other.keys_ & kLazyBits);

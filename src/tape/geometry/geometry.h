@@ -44,6 +44,8 @@ class Geometry {
   Geometry() = default;
   explicit Geometry(const at::Tensor& tensor);
 
+  /// Whether it is that of `tensor`.
+  [[nodiscard]] bool is_of(const at::Tensor& tensor) const;
   /// A fresh tensor over `storage`, equal to the described one but outside any autograd graph.
   [[nodiscard]] at::Tensor over(c10::Storage storage) const;
 

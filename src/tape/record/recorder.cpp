@@ -292,6 +292,7 @@ void Recorder::guard_externals(Draft& draft) {
 std::shared_ptr<const DispatchState> Recorder::dispatch_state(const OpTraits& traits) {
   const bool is_known = dispatch_state_ != nullptr && traits.one_kernel &&
                         dispatch_state_->mode().lasts_for_one_kernel();
+  if (is_known && dispatch_state_->lasts_without_autocast()) return dispatch_state_;
   const DispatchState now(is_known ? dispatch_state_->mode() : NumericMode::current());
   if (dispatch_state_ == nullptr || *dispatch_state_ != now) {
     dispatch_state_ = std::make_shared<const DispatchState>(now);

@@ -13,12 +13,12 @@
 // holds all its boundaries and one window: few boundaries want long windows, and short windows want
 // many boundaries.
 //
-// A window ends once closing it drops about as many bytes as all boundaries hold then, the new one
-// included. If a step saves n equal values, one of which crosses at a time, about sqrt(2 n)
-// boundaries stay, and the last window is as long: 2 sqrt(2 n) in all, and 2 sqrt(n) if the length
-// had been known. At half or twice as many bytes it would be 3 sqrt(n). Where much crosses, as
-// within a block, or where the first values are the largest, ending the window would drop little,
-// so it goes on to a place where less crosses.
+// A window ends once closing it drops a quarter more bytes than all boundaries hold then, the new
+// one included. If a step saves n equal values, one of which crosses at a time, about sqrt(1.6 n)
+// boundaries stay, and the last window is a quarter longer if the step ends as it is full: in all
+// sqrt(8.1 n), where sqrt(8 n) would be the least without knowing n. Half full, it would be least at
+// twice as many bytes. Where much crosses, as within a block, or where the first values are the
+// largest, ending the window would drop little, so it goes on to a place where less crosses.
 //
 // What an op writes to in place may be a boundary: a sum over all layers, a buffer that a loop
 // fills. The content that it had is copied until the window has been verified, else that would have
@@ -34,7 +34,7 @@
 namespace gradrecomp::tape {
 
 bool Windows::is_full(std::optional<std::int64_t> most_bytes) {
-  constexpr double kShare = 0.85;  // below 1, as verification takes memory beside the window
+  constexpr double kShare = 1.25;
   const std::int64_t saved = window_.saved_bytes;
   if (most_bytes) return saved > *most_bytes;
   const auto pays = [&](std::int64_t crossing) {

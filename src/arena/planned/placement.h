@@ -4,7 +4,7 @@
 #include <optional>
 #include <vector>
 
-#include "arena/lifetimes.h"
+#include "arena/planned/lifetimes.h"
 
 namespace gradrecomp::arena {
 

@@ -1,4 +1,4 @@
-#include "arena/address_plan.h"
+#include "arena/planned/address_plan.h"
 
 #include <utility>
 

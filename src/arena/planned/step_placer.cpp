@@ -1,4 +1,4 @@
-#include "arena/step_placer.h"
+#include "arena/planned/step_placer.h"
 
 #include <new>
 #include <utility>

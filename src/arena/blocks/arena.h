@@ -5,8 +5,9 @@
 #include <mutex>
 #include <unordered_map>
 
-#include "arena/address_range.h"
-#include "arena/gaps.h"
+#include "arena/blocks/address_range.h"
+#include "arena/blocks/gaps.h"
+#include "arena/blocks/resident_pages.h"
 
 namespace gradrecomp::arena {
 
@@ -15,8 +16,9 @@ namespace gradrecomp::arena {
 /// more than the most that was alive at once.
 ///
 /// What is freed stays with the process, to be written again without page faults, until
-/// give_back_free() is called or a minute or two pass in which no block reaches as far. The address
-/// sanitizer sees what no block covers as poisoned.
+/// give_back_free() is called or a minute or two pass in which no block reaches as far, or until
+/// there is too much of it: see Note [ Pages between blocks ]. The address sanitizer sees what no
+/// block covers as poisoned.
 ///
 /// Threads: safe to use from any.
 class Arena {
@@ -42,6 +44,8 @@ class Arena {
   [[nodiscard]] bool owns(const void* address) const { return range_.contains(address); }
   /// The bytes of all blocks, their rounding included.
   [[nodiscard]] std::size_t bytes_in_use() const;
+  /// The bytes that blocks have covered and that were not given back since.
+  [[nodiscard]] std::size_t resident_bytes() const;
   /// Held while blocks change hands.
   [[nodiscard]] std::mutex& mutex() { return mutex_; }
 
@@ -49,6 +53,8 @@ class Arena {
   using Clock = std::chrono::steady_clock;
 
   void* open_block(Extent extent);
+  void thin_out(std::size_t bytes);
+  std::size_t give_back(Extent free) noexcept;
   void give_back_beyond(std::size_t offset);
   void begin_period();
 
@@ -56,10 +62,16 @@ class Arena {
   AddressRange range_;
   Gaps gaps_;
   std::unordered_map<void*, Extent> blocks_;
+  ResidentPages resident_;
   std::size_t bytes_in_use_ = 0;
-  std::size_t resident_end_ = 0;     ///< no page beyond holds memory
-  std::size_t period_end_ = 0;       ///< the furthest that a block has reached in this period
-  std::size_t last_period_end_ = 0;  ///< and in the one before
+  /// What blocks have come to in a minute or so.
+  struct Most {
+    std::size_t bytes = 0;  ///< at once
+    std::size_t end = 0;    ///< the furthest that one has reached
+  };
+  Most period_;
+  Most last_period_;
+  std::size_t thinning_bytes_ = 0;  ///< that may be given back, for the blocks there were
   Clock::time_point period_start_ = Clock::now();
 };
 

@@ -6,8 +6,8 @@
 #include <optional>
 #include <vector>
 
-#include "arena/lifetimes.h"
-#include "arena/placement.h"
+#include "arena/planned/lifetimes.h"
+#include "arena/planned/placement.h"
 
 namespace gradrecomp::arena {
 

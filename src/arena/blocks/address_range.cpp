@@ -1,4 +1,4 @@
-#include "arena/address_range.h"
+#include "arena/blocks/address_range.h"
 
 #include <sys/mman.h>
 #include <sys/resource.h>

@@ -6,9 +6,9 @@
 #include <memory>
 #include <mutex>
 
-#include "arena/address_plan.h"
-#include "arena/arena.h"
-#include "arena/lifetimes.h"
+#include "arena/planned/address_plan.h"
+#include "arena/blocks/arena.h"
+#include "arena/planned/lifetimes.h"
 
 namespace gradrecomp::arena {
 

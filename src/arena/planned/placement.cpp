@@ -1,4 +1,4 @@
-#include "arena/placement.h"
+#include "arena/planned/placement.h"
 
 #include <algorithm>
 #include <array>
@@ -6,7 +6,7 @@
 #include <numeric>
 #include <utility>
 
-#include "arena/alignment.h"
+#include "arena/blocks/alignment.h"
 
 namespace gradrecomp::arena {
 namespace {

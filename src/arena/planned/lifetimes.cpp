@@ -1,4 +1,4 @@
-#include "arena/lifetimes.h"
+#include "arena/planned/lifetimes.h"
 
 namespace gradrecomp::arena {
 
