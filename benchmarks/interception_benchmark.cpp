@@ -1,6 +1,6 @@
 // What it costs an op that its call is boxed and passed on, and that its saved tensor is held by a
-// hook, before anything is noted down: less than that no recorder of calls can add. GradRecomp's own
-// is not in this program.
+// hook, before anything is noted down: less than that no recorder of calls can add. GradRecomp's
+// own is not in this program.
 #include <ATen/core/dispatch/Dispatcher.h>
 #include <benchmark/benchmark.h>
 #include <c10/core/impl/LocalDispatchKeySet.h>

@@ -1,5 +1,7 @@
 #include "tape/tape.h"
 
+#include <c10/util/SmallVector.h>
+
 #include <algorithm>
 #include <utility>
 
@@ -243,7 +245,7 @@ void Tape::forget_copy(ValueId id) {
 }
 
 void Tape::stop_wanting(ValueId first) {
-  std::vector<ValueId> pending = {first};
+  c10::SmallVector<ValueId, 8> pending = {first};
   while (!pending.empty()) {
     const ValueId id = pending.back();
     pending.pop_back();

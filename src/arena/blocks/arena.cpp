@@ -35,17 +35,17 @@ void unpoison([[maybe_unused]] void* begin, [[maybe_unused]] std::size_t bytes) 
 // Note [ Pages between blocks ]
 // ~~~~~~~~~~~~~~~~~~~~~~~~~~~~~
 // Where blocks of many sizes come and go, the lowest place with room may be beyond all others while
-// gaps below it are too short, and pages in these hold memory for nothing. Where pages hold more than
-// a 32nd beyond the most that blocks have come to, gaps give some back, the highest first, as blocks
-// settle low.
+// gaps below it are too short, and pages in these hold memory for nothing. Where pages hold more
+// than a 32nd beyond the most that blocks have come to, gaps give some back, the highest first, as
+// blocks settle low.
 //
 // Those pages are faulted in again when a block needs them, which takes 1.5 us for each 4 KiB. So
-// no more is given back than a 32nd of what blocks have taken: of a plain step of a U-Net 60 MiB,
-// which cost it a hundredth of its time; of one of a ResNet, BERT or ViT nothing.
+// no more is given back than a 16th of what blocks have taken. In a plain step of a U-Net 60 MiB
+// are, a hundredth of its time; in one of a ResNet, BERT or ViT nothing is.
 
 constexpr std::size_t kSpareShare = 32;
 constexpr std::size_t kSpareBytes = std::size_t{1} << 20;
-constexpr std::size_t kThinningShare = 32;
+constexpr std::size_t kThinningShare = 16;
 constexpr std::size_t kSavedUpShare = 16;  // of the most that blocks have come to
 constexpr std::size_t kLeastThinning = std::size_t{256} << 10;  // by one call to the system
 

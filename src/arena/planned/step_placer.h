@@ -6,8 +6,8 @@
 #include <memory>
 #include <mutex>
 
-#include "arena/planned/address_plan.h"
 #include "arena/blocks/arena.h"
+#include "arena/planned/address_plan.h"
 #include "arena/planned/lifetimes.h"
 
 namespace gradrecomp::arena {

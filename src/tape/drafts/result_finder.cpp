@@ -47,8 +47,7 @@ bool is_written_besides(const Draft& draft, const Draft::Written& written) {
 bool is_left_to_others(const OpTraits& traits, const at::Tensor& tensor,
                        c10::ArrayRef<c10::IValue> returned) {
   const c10::StorageImpl& storage = *tensor.storage().unsafeGetStorageImpl();
-  return is_lent_or_mapped(storage) ||
-         (traits.foreign && is_held_elsewhere(tensor, returned, 0));
+  return is_lent_or_mapped(storage) || (traits.foreign && is_held_elsewhere(tensor, returned, 0));
 }
 
 /// What the call has left of its output: operators with `out=` give it another size. None where

@@ -16,8 +16,8 @@
 // A window ends once closing it drops a quarter more bytes than all boundaries hold then, the new
 // one included. If a step saves n equal values, one of which crosses at a time, about sqrt(1.6 n)
 // boundaries stay, and the last window is a quarter longer if the step ends as it is full: in all
-// sqrt(8.1 n), where sqrt(8 n) would be the least without knowing n. Half full, it would be least at
-// twice as many bytes. Where much crosses, as within a block, or where the first values are the
+// sqrt(8.1 n), where sqrt(8 n) would be the least without knowing n. Half full, it would be least
+// at twice as many bytes. Where much crosses, as within a block, or where the first values are the
 // largest, ending the window would drop little, so it goes on to a place where less crosses.
 //
 // What an op writes to in place may be a boundary: a sum over all layers, a buffer that a loop
@@ -103,7 +103,9 @@ void Windows::settle(ValueId first, bool keeps_saved) {
     const bool lasts = is_alive && value.overwritten_by < 0 && value.producer >= 0;
     if (verifies_ && lasts) unseen_writes_.watch_content(id);
     if (!may_become_boundary(id)) continue;
-    const bool is_saved = value.hold == Hold::window && value.num_handles > 0;
+    // A backward pass in the region may have let go of it, but asks for it again in later steps.
+    const bool was_saved = keeps_saved_ && tape.backward().went_early;
+    const bool is_saved = value.hold == Hold::window && (value.num_handles > 0 || was_saved);
     if (is_alive || (keeps_saved && is_saved)) {
       writer_.keep(id);
     } else if (value.hold == Hold::window) {
