@@ -5,7 +5,7 @@ products and attention take divided by each of the given numbers; "free" makes t
 proven in the last line is a bound for whatever kernels could save.
 
 Usage: cheaper_replays.py <gradrecomp> <step of gradrecomp plan --save-graph> <overhead> [<number>...]
-Example: cheaper_replays.py build/release/bin/gradrecomp step.json 5% 2 free
+Example: cheaper_replays.py build/release/bin/gradrecomp step.json 0.05 2 free
 """
 
 import json

@@ -13,22 +13,14 @@
 #include <optional>
 #include <utility>
 
+#include "op_chain.h"
+
 namespace {
 
+using namespace gradrecomp::benchmarks;
 using torch::autograd::Engine;
 
-constexpr int kOps = 1000;
 constexpr auto kKey = c10::DispatchKey::Fake;
-
-at::Tensor chain(at::Tensor x) {
-  for (int i = 0; i < kOps; ++i) x = x.sin();
-  return x;
-}
-
-void per_op(benchmark::State& state) {
-  state.counters["seconds_per_op"] = benchmark::Counter(
-      kOps, benchmark::Counter::kIsIterationInvariantRate | benchmark::Counter::kInvert);
-}
 
 void pass_on(const c10::OperatorHandle& op, c10::DispatchKeySet keys, torch::jit::Stack* stack) {
   const c10::impl::ExcludeDispatchKeyGuard no_recursion(kKey);

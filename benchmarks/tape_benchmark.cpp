@@ -6,24 +6,14 @@
 
 #include <utility>
 
+#include "op_chain.h"
 #include "tape/record/recorder.h"
 #include "tape/replay/replayer.h"
 
 namespace {
 
 using namespace gradrecomp;
-
-constexpr int kOps = 1000;
-
-at::Tensor chain(at::Tensor x) {
-  for (int i = 0; i < kOps; ++i) x = x.sin();
-  return x;
-}
-
-void per_op(benchmark::State& state) {
-  state.counters["seconds_per_op"] = benchmark::Counter(
-      kOps, benchmark::Counter::kIsIterationInvariantRate | benchmark::Counter::kInvert);
-}
+using namespace gradrecomp::benchmarks;
 
 /// Notes what `run` leaves on the heap while what it returns lives, tensors of one element
 /// included.

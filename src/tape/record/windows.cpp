@@ -97,15 +97,16 @@ void Windows::keep_beside_filled() {
 
 void Windows::settle(ValueId first, bool keeps_saved) {
   Tape& tape = writer_.tape();
+  // A backward pass in the region lets go of what it has used, but asks for it again in later
+  // steps.
+  const bool keeps_used = keeps_saved_ && tape.backward().went_early;
   for (ValueId id = first; id < static_cast<ValueId>(tape.values().size()); ++id) {
     const Value& value = tape.values()[id];
     const bool is_alive = !tape.abandoned(id);
     const bool lasts = is_alive && value.overwritten_by < 0 && value.producer >= 0;
     if (verifies_ && lasts) unseen_writes_.watch_content(id);
     if (!may_become_boundary(id)) continue;
-    // A backward pass in the region may have let go of it, but asks for it again in later steps.
-    const bool was_saved = keeps_saved_ && tape.backward().went_early;
-    const bool is_saved = value.hold == Hold::window && (value.num_handles > 0 || was_saved);
+    const bool is_saved = value.hold == Hold::window && (value.num_handles > 0 || keeps_used);
     if (is_alive || (keeps_saved && is_saved)) {
       writer_.keep(id);
     } else if (value.hold == Hold::window) {
