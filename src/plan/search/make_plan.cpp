@@ -13,6 +13,8 @@
 #include "answer_book.h"
 #include "budget_checks.h"
 #include "device_search.h"
+#include "gradrecomp/plan/predict.h"
+#include "nominal_seconds.h"
 #include "plan/error.h"
 #include "plan/graph/choosable_values.h"
 #include "plan/offload/offload_search.h"
@@ -258,24 +260,20 @@ Front find_front(const Graph& graph, const ReplayCost& replay_cost,
   return book.front();
 }
 
-}  // namespace
-
-Plan make_plan(const Graph& graph, const Request& request) {
-  const PlanningTimer timer;
-  check(request);
-  if (request.host_link) check_host_link(*request.host_link);
-  const bool several_devices = num_devices(graph) > 1;
-  const auto constraints = select(graph, request.selection);
-  Plan plan = several_devices ? solve_on_devices(graph, request, constraints)
-                              : solve(graph, request, constraints);
-  if (!several_devices) plan = with_moves(graph, request, std::move(plan));
-  plan.planning_seconds = timer.seconds();
-  return plan;
+/// Moving needs the seconds of work that it goes on beside, and a policy may be one of seconds.
+bool is_searched_without_seconds(const Request& request) {
+  const bool moves = request.host_link || request.bytes_rounded_per_second;
+  return request.cost == CostModel::flops && !request.policy && !moves;
 }
 
-std::vector<Plan> make_front(const Graph& graph_of_all, const FrontRequest& request) {
-  const PlanningTimer timer;
-  if (num_devices(graph_of_all) > 1) validate(graph_of_all);
+Plan solve_and_move(const Graph& graph, const Request& request,
+                    const std::vector<Constraint>& constraints) {
+  if (num_devices(graph) > 1) return solve_on_devices(graph, request, constraints);
+  return with_moves(graph, request, solve(graph, request, constraints));
+}
+
+/// The front without the seconds that planning took.
+std::vector<Plan> plan_front(const Graph& graph_of_all, const FrontRequest& request) {
   const Graph graph = on_device(graph_of_all, 0);
   const ReplayCost replay_cost(graph, request.cost);
   const auto constraints = keeping_elsewhere(graph_of_all, select(graph_of_all, request.selection));
@@ -286,11 +284,44 @@ std::vector<Plan> make_front(const Graph& graph_of_all, const FrontRequest& requ
   std::vector<Plan> plans;
   for (const Candidate& point : front.candidates()) {
     plans.push_back(describer.plan(point, "max_overhead"));
+    plans.back().devices = device_peaks(graph_of_all, plans.back());
   }
-  for (Plan& plan : plans) {
-    plan.devices = device_peaks(graph_of_all, plan);
-    plan.planning_seconds = timer.seconds();
+  return plans;
+}
+
+/// `plan`, found by nominal seconds, with those that were measured.
+Plan in_measured_seconds(const Graph& graph, Plan plan) {
+  plan.predicted_overhead_seconds = predict(graph, plan).predicted_overhead_seconds;
+  return plan;
+}
+
+}  // namespace
+
+Plan make_plan(const Graph& graph, const Request& request) {
+  const PlanningTimer timer;
+  check(request);
+  if (request.host_link) check_host_link(*request.host_link);
+  const auto constraints = select(graph, request.selection);
+  Plan plan = is_searched_without_seconds(request)
+                  ? in_measured_seconds(
+                        graph, solve_and_move(with_nominal_seconds(graph), request, constraints))
+                  : solve_and_move(graph, request, constraints);
+  plan.planning_seconds = timer.seconds();
+  return plan;
+}
+
+std::vector<Plan> make_front(const Graph& graph, const FrontRequest& request) {
+  const PlanningTimer timer;
+  if (num_devices(graph) > 1) validate(graph);
+  std::vector<Plan> plans;
+  if (request.cost == CostModel::flops) {
+    for (Plan& plan : plan_front(with_nominal_seconds(graph), request)) {
+      plans.push_back(in_measured_seconds(graph, std::move(plan)));
+    }
+  } else {
+    plans = plan_front(graph, request);
   }
+  for (Plan& plan : plans) plan.planning_seconds = timer.seconds();
   return plans;
 }
 
