@@ -67,10 +67,11 @@ void install() {
 
 void run(benchmark::State& state, bool with_hooks) {
   const auto x = torch::randn({1}).requires_grad_();
+  const auto forward = [&] { return chain(x); };
   gives_hooks = with_hooks;
-  for (auto _ : state) benchmark::DoNotOptimize(chain(x));
+  for (auto _ : state) benchmark::DoNotOptimize(forward());
+  per_op(state, forward);
   gives_hooks = false;
-  per_op(state);
 }
 
 void forward_plain(benchmark::State& state) { run(state, false); }

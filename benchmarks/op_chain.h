@@ -3,6 +3,10 @@
 #include <benchmark/benchmark.h>
 #include <torch/torch.h>
 
+#include <cstdint>
+
+#include "malloc_calls.h"
+
 namespace gradrecomp::benchmarks {
 
 inline constexpr int kOps = 1000;
@@ -13,8 +17,12 @@ inline at::Tensor chain(at::Tensor x) {
   return x;
 }
 
-/// Has a benchmark of chain() say what one op takes.
-inline void per_op(benchmark::State& state) {
+/// Has a benchmark of chain(), which `run` runs once more, say what one op takes.
+template <typename Run>
+void per_op(benchmark::State& state, const Run& run) {
+  const std::int64_t before = num_malloc_calls();
+  benchmark::DoNotOptimize(run());
+  state.counters["mallocs_per_op"] = static_cast<double>(num_malloc_calls() - before) / kOps;
   state.counters["seconds_per_op"] = benchmark::Counter(
       kOps, benchmark::Counter::kIsIterationInvariantRate | benchmark::Counter::kInvert);
 }

@@ -4,6 +4,8 @@
 #include <malloc.h>
 #include <torch/torch.h>
 
+#include <memory>
+#include <optional>
 #include <utility>
 
 #include "op_chain.h"
@@ -27,9 +29,10 @@ void count_heap(benchmark::State& state, const Run& run) {
 
 void forward_plain(benchmark::State& state) {
   const auto x = torch::randn({1}).requires_grad_();
-  for (auto _ : state) benchmark::DoNotOptimize(chain(x));
-  per_op(state);
-  count_heap(state, [&] { return chain(x); });
+  const auto run = [&] { return chain(x); };
+  for (auto _ : state) benchmark::DoNotOptimize(run());
+  per_op(state, run);
+  count_heap(state, run);
 }
 BENCHMARK(forward_plain);
 
@@ -48,39 +51,48 @@ void forward_recorded(benchmark::State& state) {
     return std::pair(std::move(tape), std::move(y));
   };
   for (auto _ : state) benchmark::DoNotOptimize(record());
-  per_op(state);
+  per_op(state, record);
   count_heap(state, record);
 }
 BENCHMARK(forward_recorded);
 
-// One sweep that makes the whole chain again, against the chain run below autograd.
-void replay(benchmark::State& state) {
-  const auto x = torch::randn({1}).requires_grad_();
-  const auto nothing = std::make_shared<const tape::Retentions>();
-  for (auto _ : state) {
-    state.PauseTiming();
-    auto tape = std::make_shared<tape::Tape>();
-    at::Tensor y;
+/// A tape of the chain of which nothing is kept but the end.
+struct DroppedChain {
+  std::shared_ptr<tape::Tape> tape = std::make_shared<tape::Tape>();
+  at::Tensor end;
+
+  DroppedChain() {
+    const auto x = torch::randn({1}).requires_grad_();
     {
-      const tape::Recorder recorder(tape, {nullptr, nothing});
-      y = chain(x);
+      const tape::Recorder recorder(tape, {nullptr, std::make_shared<const tape::Retentions>()});
+      end = chain(x);
     }
     tape->seal();
-    state.ResumeTiming();
-    benchmark::DoNotOptimize(tape::Replayer(*tape).materialize(kOps - 1));
+  }
+};
+
+// One sweep that makes the whole chain again, against the chain run below autograd.
+void replay(benchmark::State& state) {
+  for (auto _ : state) {
     state.PauseTiming();
-    y = at::Tensor();
+    std::optional<DroppedChain> dropped(std::in_place);
+    state.ResumeTiming();
+    benchmark::DoNotOptimize(tape::Replayer(*dropped->tape).materialize(kOps - 1));
+    state.PauseTiming();
+    dropped.reset();
     state.ResumeTiming();
   }
-  per_op(state);
+  const DroppedChain dropped;
+  per_op(state, [&] { return tape::Replayer(*dropped.tape).materialize(kOps - 1); });
 }
 BENCHMARK(replay);
 
 void forward_below_autograd(benchmark::State& state) {
   const auto x = torch::randn({1});
   const at::AutoDispatchBelowADInplaceOrView below;
-  for (auto _ : state) benchmark::DoNotOptimize(chain(x));
-  per_op(state);
+  const auto run = [&] { return chain(x); };
+  for (auto _ : state) benchmark::DoNotOptimize(run());
+  per_op(state, run);
 }
 BENCHMARK(forward_below_autograd);
 

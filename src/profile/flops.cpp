@@ -58,8 +58,8 @@ Flops convolution(const Op& op, const Tape& tape) {
   const Read* weight = find_read(op, 1);
   if (!input || !weight) return {};
   constexpr std::size_t kTransposed = 6;
-  const bool transposed = op.arguments.size() > kTransposed && op.arguments[kTransposed].isBool() &&
-                          op.arguments[kTransposed].toBool();
+  const c10::IValue argument = op.argument(kTransposed);
+  const bool transposed = argument.isBool() && argument.toBool();
   const double places = transposed ? numel(input->geometry->sizes()) : result_numel(op, tape);
   return product(2 * places * numel(weight->geometry->sizes().slice(1)), *input, *weight);
 }

@@ -92,7 +92,7 @@ void StepLog::took_in(const Tape& tape, OpId op) {
 
 // Backward of what runs on a device runs on a thread of autograd's, which takes host memory too.
 void StepLog::note_device(const Tape& tape, OpId op) {
-  if (op < 0 || is_on_device_ || !tape.ops()[op].stream) return;
+  if (op < 0 || is_on_device_ || !tape.ops()[op].stream()) return;
   is_on_device_ = true;
   device_log_->follow_host();
 }

@@ -45,24 +45,43 @@ struct Result {
 };
 
 /// One recorded operator call, enough to run it again. Holds no tensor that has a grad_fn.
+///
+/// Small calls need no memory beside it, and a node of the tape's deque has room for two.
 struct Op {
   Op(const OpTraits& op, c10::DispatchKeySet below) : traits(&op), keys(below) {}
 
-  const OpTraits* traits;                                    ///< of its operator; they outlast that
-  c10::DispatchKeySet keys;                                  ///< below the recorder
-  std::shared_ptr<const DispatchState> dispatch_state = {};  ///< of the recording thread
-  std::vector<c10::IValue> arguments;                        ///< tensors taken out
-  std::vector<Read> reads;
+  const OpTraits* traits;                         ///< of its operator; they outlast that
+  c10::DispatchKeySet keys;                       ///< below the recorder
+  const DispatchState* dispatch_state = nullptr;  ///< of the recording thread; the tape keeps it
+  /// The last ones, from the first that is no tensor on; tensors among them taken out.
+  c10::SmallVector<c10::IValue, 1> arguments;
+  c10::SmallVector<Read, 2> reads;
   c10::SmallVector<Result, 1> results;
-  std::unique_ptr<const RngState> rng;            ///< before the call; null if nothing was drawn
-  std::optional<c10::Stream> stream;              ///< on devices that have streams
-  std::shared_ptr<const Substitute> substitute;   ///< of a part of a call; null for whole calls
-  std::shared_ptr<const PackedForm> packed_form;  ///< makes the `packed` result; null: none is
-  ReplayMethod method;                            ///< as verified
+  std::unique_ptr<const RngState> rng;      ///< before the call; null if nothing was drawn
+  const c10::Stream* kept_stream = nullptr;  ///< on devices that have streams; the tape keeps it
+  const Substitute* substitute = nullptr;   ///< of a part of a call; null for whole calls
+  const PackedForm* packed_form = nullptr;  ///< makes the `packed` result; null: none is
+  ReplayMethod method;                      ///< as verified
   std::int32_t stage = 0;
   std::int32_t num_wanted_results = 0;  ///< dropped results that a handle or a wanted op needs
   std::int32_t sweep = 0;               ///< last replay sweep that ran it
   bool replayable = true;
+
+  /// How many arguments come before `arguments`.
+  [[nodiscard]] std::size_t first_argument() const {
+    return traits->num_arguments() - arguments.size();
+  }
+
+  /// The argument at that place; none for a tensor, and beyond the last.
+  [[nodiscard]] c10::IValue argument(std::size_t place) const {
+    const std::size_t first = first_argument();
+    return place >= first && place - first < arguments.size() ? arguments[place - first]
+                                                              : c10::IValue();
+  }
+
+  [[nodiscard]] std::optional<c10::Stream> stream() const {
+    return kept_stream == nullptr ? std::nullopt : std::optional(*kept_stream);
+  }
 
   [[nodiscard]] const std::string& name() const { return traits->name; }
   [[nodiscard]] const c10::OperatorHandle& handle() const { return traits->handle; }
@@ -80,6 +99,8 @@ struct Op {
     return substitute != nullptr && method.formula < 0;
   }
 };
+
+static_assert(sizeof(Op) <= 208, "steps have thousands");
 
 /// Whether `op` may read more of a value than `read` shows. A written value keeps all of its
 /// content that the write does not reach.

@@ -6,7 +6,7 @@ namespace gradrecomp::tape {
 
 std::optional<c10::Stream> stream_of_maker(const Tape& tape, ValueId value) {
   const OpId producer = tape.values()[value].producer;
-  return producer < 0 ? std::nullopt : tape.ops()[producer].stream;
+  return producer < 0 ? std::nullopt : tape.ops()[producer].stream();
 }
 
 // A value written in place keeps the memory of another op, which may have run on another stream. An
@@ -23,8 +23,8 @@ std::optional<c10::Stream> home_of(const Tape& tape, ValueId value) {
 
 c10::Device device_of(const Tape& tape) {
   const auto op =
-      std::ranges::find_if(tape.ops(), [](const Op& o) { return o.stream.has_value(); });
-  return op != tape.ops().end() ? op->stream->device() : c10::Device(c10::kCPU);
+      std::ranges::find_if(tape.ops(), [](const Op& o) { return o.stream().has_value(); });
+  return op != tape.ops().end() ? op->stream()->device() : c10::Device(c10::kCPU);
 }
 
 }  // namespace gradrecomp::tape

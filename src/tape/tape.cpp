@@ -32,8 +32,8 @@ namespace {
 void expect_on_device(Tape& tape, const Op& op, const Read& read) {
   const auto storage = tape.live_storage(read.value);
   if (!storage || !DeviceContents::can_look_at(storage)) return;
-  const bool has_stream = op.stream && op.stream->device() == storage.device();
-  const c10::Stream stream = has_stream ? *op.stream : current_stream_of(storage.device());
+  const bool has_stream = op.stream() && op.stream()->device() == storage.device();
+  const c10::Stream stream = has_stream ? *op.stream() : current_stream_of(storage.device());
   if (home_of(tape, read.value) != stream) note_use(storage, stream);
   tape.contents().on_devices().expect(read.value, storage, extent_read(op, read), stream);
 }
@@ -52,6 +52,22 @@ bool counts_all_writes(const Value& value) {
 
 Tape::Tape() : contents_(std::make_unique<Contents>()) {}
 Tape::~Tape() = default;
+
+const DispatchState* Tape::keep(const DispatchState& state) {
+  dispatch_states_.push_back(std::make_unique<const DispatchState>(state));
+  return dispatch_states_.back().get();
+}
+
+const PackedForm* Tape::keep(std::shared_ptr<const PackedForm> form) {
+  packed_forms_.push_back(std::move(form));
+  return packed_forms_.back().get();
+}
+
+/// A step uses few.
+const c10::Stream* Tape::keep(const c10::Stream& stream) {
+  const auto known = std::ranges::find(streams_, stream);
+  return known != streams_.end() ? &*known : &streams_.emplace_back(stream);
+}
 
 // Note [ Locks and the interpreter ] says why politely.
 std::unique_lock<std::recursive_mutex> Tape::lock() const { return lock_politely(mutex_); }

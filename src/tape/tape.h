@@ -90,6 +90,10 @@ class Tape : public std::enable_shared_from_this<Tape> {
   [[nodiscard]] std::deque<Value>& values() { return values_; }
   [[nodiscard]] const std::deque<Op>& ops() const { return ops_; }
   [[nodiscard]] std::deque<Op>& ops() { return ops_; }
+  /// Keeps what ops of this tape point to.
+  const DispatchState* keep(const DispatchState& state);
+  const PackedForm* keep(std::shared_ptr<const PackedForm> form);
+  const c10::Stream* keep(const c10::Stream& stream);
   [[nodiscard]] bool is_sealed() const { return sealed_; }
   /// The value in `storage`, or -1 if the tape does not know it.
   [[nodiscard]] ValueId find(const c10::StorageImpl* storage) const;
@@ -218,6 +222,9 @@ class Tape : public std::enable_shared_from_this<Tape> {
   std::deque<Value> values_;
   std::deque<Op> ops_;
   Geometries geometries_;
+  std::vector<std::unique_ptr<const DispatchState>> dispatch_states_;
+  std::vector<std::shared_ptr<const PackedForm>> packed_forms_;
+  std::deque<c10::Stream> streams_;
   ska::flat_hash_map<const c10::StorageImpl*, ValueId> by_storage_;
   /// One of these: what an op reads is asked for several times in a row.
   mutable std::pair<const c10::StorageImpl*, ValueId> last_found_;

@@ -33,7 +33,7 @@ TEST(DeviceRules, CopiesFromTheHostBelongToTheStreamOfTheDevice) {
     const auto stays = (back * on_host).to(torch::kDouble);
   }
   std::vector<bool> has_stream;
-  for (const auto& op : tape->ops()) has_stream.push_back(op.stream.has_value());
+  for (const auto& op : tape->ops()) has_stream.push_back(op.stream().has_value());
   EXPECT_THAT(has_stream, ::testing::ElementsAre(true, true, true, false, false));
 }
 

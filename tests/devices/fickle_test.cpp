@@ -116,7 +116,8 @@ TEST(Fickle, TransposedConvolutionsAreKept) {
 tape::Op rnn_layer(double dropout, bool train) {
   const auto handle = c10::Dispatcher::singleton().findSchemaOrThrow("aten::_cudnn_rnn", "");
   tape::Op op(tape::traits_of(handle), {});
-  op.dispatch_state = std::make_shared<const tape::DispatchState>(tape::NumericMode::current());
+  static const tape::DispatchState state(tape::NumericMode::current());
+  op.dispatch_state = &state;
   for (const auto& argument : handle.schema().arguments()) {
     c10::IValue value;
     if (argument.name() == "dropout") value = dropout;

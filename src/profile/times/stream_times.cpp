@@ -3,7 +3,7 @@
 namespace gradrecomp::profile {
 
 void StreamTimes::add_op(const tape::Op& op) {
-  ops_.push_back(op.stream ? Span{op_start_, clock_.now_after(op_start_)} : Span{});
+  ops_.push_back(op.stream() ? Span{op_start_, clock_.now_after(op_start_)} : Span{});
 }
 
 void StreamTimes::pass_begins() {

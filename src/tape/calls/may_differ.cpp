@@ -6,8 +6,7 @@ namespace {
 /// The argument of that name; none where the schema has no such.
 c10::IValue argument(const Op& op, const char* name) {
   const auto position = op.handle().schema().argumentIndexWithName(name);
-  const bool is_there = position && static_cast<std::size_t>(*position) < op.arguments.size();
-  return is_there ? op.arguments[*position] : c10::IValue();
+  return position ? op.argument(static_cast<std::size_t>(*position)) : c10::IValue();
 }
 
 bool is_true(const c10::IValue& value) { return value.isBool() && value.toBool(); }

@@ -48,11 +48,12 @@ void SequenceHash::add_choices(const Op& op) {
   };
   for (std::size_t i = 0; i < op.arguments.size(); ++i) {
     const c10::IValue& argument = op.arguments[i];
-    add_choice(argument, i);
+    const std::size_t place = op.first_argument() + i;
+    add_choice(argument, place);
     const bool may_hold_choices =
         argument.isList() && (argument.isBoolList() || !is_flat_list(argument));
     if (!may_hold_choices) continue;
-    for (const c10::IValue& item : argument.toListRef()) add_choice(item, i);
+    for (const c10::IValue& item : argument.toListRef()) add_choice(item, place);
   }
   if (flags != 1) add(flags);
 }
@@ -65,9 +66,11 @@ void SequenceHash::add_absences(const Op& op) {
     if (argument.isNone()) add(place << 8 | kNone);
   };
   for (std::size_t i = 0; i < op.arguments.size(); ++i) {
-    add_absence(op.arguments[i], i);
-    if (!op.arguments[i].isOptionalTensorList()) continue;
-    for (const c10::IValue& item : op.arguments[i].toListRef()) add_absence(item, i);
+    const c10::IValue& argument = op.arguments[i];
+    const std::size_t place = op.first_argument() + i;
+    add_absence(argument, place);
+    if (!argument.isOptionalTensorList()) continue;
+    for (const c10::IValue& item : argument.toListRef()) add_absence(item, place);
   }
 }
 

@@ -43,6 +43,16 @@ bool can_do_without(const Op& op, const at::Tensor& statistics) {
   return reads_type && statistics.is_contiguous();
 }
 
+/// Appends what the op holds of the argument at `position`.
+void add_argument(Draft& draft, std::int16_t position, c10::IValue held) {
+  auto& arguments = draft.op.arguments;
+  if (arguments.empty()) {
+    if (held.isNone()) return;
+    arguments.reserve(draft.traits.num_arguments() - static_cast<std::size_t>(position));
+  }
+  arguments.push_back(std::move(held));
+}
+
 }  // namespace
 
 bool has_gradient(const at::TensorBase& tensor) {
@@ -53,7 +63,6 @@ bool has_gradient(const at::TensorBase& tensor) {
 
 void ArgumentReader::read(Draft& draft, const torch::jit::Stack& stack) {
   const std::size_t count = draft.traits.num_arguments();
-  draft.op.arguments.reserve(count);
   const auto arguments = torch::jit::last(stack, count);
   draft.op.reads.reserve(num_tensors(arguments));
   for (std::size_t i = 0; i < count; ++i) {
@@ -80,10 +89,9 @@ void ArgumentReader::look_at_statistics(Draft& draft, c10::ArrayRef<c10::IValue>
 
 void ArgumentReader::read_argument(Draft& draft, std::int16_t position,
                                    const c10::IValue& argument) {
-  auto& arguments = draft.op.arguments;
   if (argument.isTensor()) {
     const at::Tensor& tensor = draft.copy_for(position, -1, argument.toTensor());
-    arguments.push_back(tensor.defined() ? c10::IValue() : argument);
+    add_argument(draft, position, tensor.defined() ? c10::IValue() : argument);
     if (tensor.defined()) read_tensor(draft, tensor, position, -1);
     return;
   }
@@ -99,7 +107,7 @@ void ArgumentReader::read_argument(Draft& draft, std::int16_t position,
   // Tensors in lists of lists and the like are read, but not put back.
   const bool can_replay = !holds_tensors && !is_opaque(argument);
   if (!can_replay) draft.op.replayable = false;
-  arguments.push_back(can_replay ? own(argument, draft.traits.foreign) : c10::IValue());
+  add_argument(draft, position, can_replay ? own(argument, draft.traits.foreign) : c10::IValue());
 }
 
 template <typename Tensor>
@@ -115,7 +123,7 @@ void ArgumentReader::read_list(Draft& draft, std::int16_t position,
       read_tensor(draft, draft.copy_for(position, element, *tensor), position, element);
     }
   }
-  draft.op.arguments.emplace_back(std::move(places));
+  add_argument(draft, position, std::move(places));
 }
 
 void ArgumentReader::read_tensor(Draft& draft, const at::Tensor& tensor, std::int16_t argument,

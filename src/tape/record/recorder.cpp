@@ -289,14 +289,12 @@ void Recorder::guard_externals(Draft& draft) {
 
 // The program may change its mode between any two ops, and take it back. To ask for all of it takes
 // longer than all else here.
-std::shared_ptr<const DispatchState> Recorder::dispatch_state(const OpTraits& traits) {
+const DispatchState* Recorder::dispatch_state(const OpTraits& traits) {
   const bool is_known = dispatch_state_ != nullptr && traits.one_kernel &&
                         dispatch_state_->mode().lasts_for_one_kernel();
   if (is_known && dispatch_state_->lasts_without_autocast()) return dispatch_state_;
   const DispatchState now(is_known ? dispatch_state_->mode() : NumericMode::current());
-  if (dispatch_state_ == nullptr || *dispatch_state_ != now) {
-    dispatch_state_ = std::make_shared<const DispatchState>(now);
-  }
+  if (dispatch_state_ == nullptr || *dispatch_state_ != now) dispatch_state_ = tape_->keep(now);
   return dispatch_state_;
 }
 
@@ -346,7 +344,7 @@ void Recorder::prepare_writes(Draft& draft) {
 void Recorder::call(Draft& draft, torch::jit::Stack* stack) {
   Op& op = draft.op;
   const auto& device = draft.device;
-  if (device && !device->is_cpu()) op.stream = current_stream_of(*device);
+  if (device && !device->is_cpu()) op.kept_stream = tape_->keep(current_stream_of(*device));
   std::unique_lock<std::recursive_mutex> turn;
   if (draft.traits.seeded && is_capturing()) {
     op.replayable = false;

@@ -86,7 +86,7 @@ class Recorder {
   void record_unseen_write(const at::Tensor& tensor);
   void guard_externals(Draft& draft);
   void look_at_device(Draft& draft);
-  std::shared_ptr<const DispatchState> dispatch_state(const OpTraits& traits);
+  const DispatchState* dispatch_state(const OpTraits& traits);
   void foresee(const Draft& draft);
   void mix_gradients(c10::ArrayRef<c10::IValue> arguments);
   void prepare_writes(Draft& draft);
@@ -105,7 +105,7 @@ class Recorder {
   ArgumentCopies argument_copies_;
   Windows windows_;
   FollowedPlan plan_;
-  std::shared_ptr<const DispatchState> dispatch_state_;  // of the last call
+  const DispatchState* dispatch_state_ = nullptr;  // of the last call
   bool takes_apart_ = false;
   std::int32_t stage_ = 0;
   Recorder* outer_ = nullptr;

@@ -16,11 +16,17 @@ std::int64_t bytes_behind(const c10::IValue& argument) {
   return list + block_bytes(sizeof(c10::IValue) * argument.toListRef().size());
 }
 
+/// Of the block that elements are in which have no room in the vector itself.
+template <typename T, unsigned N>
+std::int64_t beside_bytes_of(const c10::SmallVector<T, N>& vector) {
+  return vector.capacity() > N ? block_bytes_of(vector) : 0;
+}
+
 /// Beside its place on the tape.
 std::int64_t bytes_of(const Op& op) {
-  std::int64_t bytes = block_bytes_of(op.arguments) + block_bytes_of(op.reads);
+  std::int64_t bytes =
+      beside_bytes_of(op.arguments) + beside_bytes_of(op.reads) + beside_bytes_of(op.results);
   for (const c10::IValue& argument : op.arguments) bytes += bytes_behind(argument);
-  if (op.results.capacity() > 1) bytes += block_bytes_of(op.results);
   return op.rng ? bytes + op.rng->bytes() : bytes;
 }
 

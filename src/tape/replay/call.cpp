@@ -38,14 +38,14 @@ bool shows_pinned_memory(const c10::IValue& returned) {
 void wait_for_host_copies(const Op& op, const torch::jit::Stack& returned) {
   if (is_capturing()) return;  // when waiting is not allowed
   const BelowRecording below;
-  if (std::ranges::any_of(returned, shows_pinned_memory)) op.stream->synchronize();
+  if (std::ranges::any_of(returned, shows_pinned_memory)) op.stream()->synchronize();
 }
 
 }  // namespace
 
 void run_call(const Op& op, torch::jit::Stack& stack) {
   const DispatchScope dispatch_scope(*op.dispatch_state);
-  const StreamScope stream(op.stream);
+  const StreamScope stream(op.stream());
   std::optional<RngRestore> rng;
   if (op.rng) rng.emplace(*op.rng);
   AlgorithmWatch watch;  // Note [ Algorithms that change for lack of memory ]
@@ -56,7 +56,7 @@ void run_call(const Op& op, torch::jit::Stack& stack) {
   std::optional<SettingsRestore> settings;
   if (op.traits->has_other_kernel()) settings.emplace();
   op.handle().redispatchBoxed(op.keys, &stack);
-  if (!op.stream) return;  // the CPU's algorithms do not hang on workspaces
+  if (!op.stream()) return;  // the CPU's algorithms do not hang on workspaces
   wait_for_host_copies(op, stack);
   if (op.traits->fickle != Fickle::by_algorithm || !watch.has_changed()) return;
   TORCH_CHECK_WITH(OutOfMemoryError, false, "GradRecomp: ", op.name(),

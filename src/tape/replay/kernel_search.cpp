@@ -64,7 +64,7 @@ void KernelSearch::find_formula(OpId id, double& seconds) {
   int& likely = likely_formulas_[op.traits->name_hash];
   for (int i = 0; i < count; ++i) {
     const int formula = (likely + i) % count;
-    Stopwatch stopwatch(op.stream);
+    Stopwatch stopwatch(op.stream());
     at::Tensor made = kernels_.substitute(id, formula, {});
     const double taken = stopwatch.seconds();
     const bool is_equal = same_bits(last_made_, made.storage());
@@ -165,7 +165,7 @@ void KernelSearch::find_step(OpId id, double& seconds) {
   Op& op = tape_.ops()[id];
   verify_step(id, /*may_join=*/id > trial_.first && id <= trial_.last);
   if (!op.has_kernel()) return;
-  Stopwatch stopwatch(op.stream);
+  Stopwatch stopwatch(op.stream());
   const c10::Storage made = kernels_.run(id, 0);
   const double taken = stopwatch.seconds();
   if (same_bits(last_made_, made)) {
@@ -209,9 +209,10 @@ bool KernelSearch::step_fits_pattern(Op& op, PointwiseStep step, int formula, st
   const Read& input = op.reads[step.input];
   const BelowRecording below;  // patterns are ours, whatever transforms the program has on
   const auto type = input.geometry->scalar_type();
-  const auto options = at::TensorOptions().device(op.stream ? op.stream->device() : at::kCPU);
+  const auto options = at::TensorOptions().device(op.stream() ? op.stream()->device() : at::kCPU);
   const at::Tensor x = pattern(kOnOneThread, options.dtype(type), first);
-  Stack stack(op.arguments);
+  Stack stack(op.first_argument());
+  stack.insert(stack.end(), op.arguments.begin(), op.arguments.end());
   stack[input.argument] = x.clone();
   const bool divides = step.kind == kernels::StepKind::div_scalar;
   const double number = divides ? kPatternDivisor : kPatternNumber;
@@ -231,7 +232,7 @@ bool KernelSearch::step_fits_pattern(Op& op, PointwiseStep step, int formula, st
     stack[1] = step.scalar;
   }
   run_call(op, stack);
-  PointwisePass pass(type, op.stream);
+  PointwisePass pass(type, op.stream());
   pass.add(step, operand, formula);
   return same_bits(stack.front().toTensor().storage(), pass.run(x.storage()));
 }
@@ -244,12 +245,12 @@ void KernelSearch::begin_trial(OpId id, OpId last, double seconds) {
   trial_.first = id;
   trial_.last = id + count;
   if (op.has_kernel()) {
-    Stopwatch stopwatch(op.stream);
+    Stopwatch stopwatch(op.stream());
     trial_.by_kernels = kernels_.run(id, count);
     trial_.joined_seconds = std::max(0.0, stopwatch.seconds() - seconds);
   } else {
     trial_.by_kernels = clone(last_made_);
-    Stopwatch stopwatch(op.stream);
+    Stopwatch stopwatch(op.stream());
     kernels_.join(id + 1, count, trial_.by_kernels);
     trial_.joined_seconds = stopwatch.seconds();
   }

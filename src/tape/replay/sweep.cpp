@@ -212,13 +212,13 @@ c10::Storage Sweep::own_storage(const Op& op, const at::Tensor& tensor, const St
   const bool may_be_kept = op.traits->foreign && !op.packed_form;
   const bool is_shared = may_be_kept && is_held_elsewhere(tensor, returned, 1);
   if (!is_shared && !is_lent(*storage.unsafeGetStorageImpl())) return storage;
-  const StreamScope stream(op.stream);
+  const StreamScope stream(op.stream());
   return clone(storage);
 }
 
 at::Tensor Sweep::packed(const Op& op, const at::Tensor& output) {
   const BelowRecording below;
-  const StreamScope stream(op.stream);
+  const StreamScope stream(op.stream());
   return op.packed_form->pack(output);
 }
 

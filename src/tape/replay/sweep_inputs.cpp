@@ -52,7 +52,7 @@ c10::Storage SweepInputs::storage(const Op& op, const Read& read, bool op_writes
   }
   const Value& value = tape_.values()[read.value];
   c10::Storage input = value.temporary ? value.temporary : from_tape(op, read);
-  if (op.stream) hand_over(tape_, read.value, input, *op.stream);
+  if (op.stream()) hand_over(tape_, read.value, input, *op.stream());
   return input;
 }
 
@@ -62,7 +62,8 @@ at::Tensor SweepInputs::tensor(const Op& op, const Read& read) {
 
 torch::jit::Stack SweepInputs::arguments(const Op& op) {
   torch::jit::Stack stack;
-  stack.reserve(op.arguments.size());
+  stack.reserve(op.traits->num_arguments());
+  stack.resize(op.first_argument());
   for (const auto& argument : op.arguments) {
     // Lists are shared by reference, so each replay fills one of its own.
     stack.push_back(with_own_lists(argument));
@@ -119,10 +120,10 @@ bool SweepInputs::is_there(const Read& read, const c10::Storage& storage) const 
 c10::Storage SweepInputs::own_memory(const Op& op, const Read& read) {
   Value& value = tape_.values()[read.value];
   const c10::Storage original = value.temporary ? value.temporary : from_tape(op, read);
-  if (op.stream) hand_over(tape_, read.value, original, *op.stream);
+  if (op.stream()) hand_over(tape_, read.value, original, *op.stream());
   const bool is_last_use = value.temporary && value.num_uses <= 1 && !read.scratch;
   if (is_last_use) return std::exchange(value.temporary, c10::Storage());
-  const StreamScope stream(op.stream);
+  const StreamScope stream(op.stream());
   return clone(original);
 }
 

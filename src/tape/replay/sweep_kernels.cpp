@@ -26,7 +26,7 @@ void SweepKernels::join(OpId first, int count, const c10::Storage& made) {
 
 PointwisePass SweepKernels::pass_of(OpId first, int count, const PointwiseStep& step) {
   const Op& op = tape_.ops()[first];
-  PointwisePass pass(op.reads[step.input].geometry->scalar_type(), op.stream);
+  PointwisePass pass(op.reads[step.input].geometry->scalar_type(), op.stream());
   pass.add(step, operand_of(op, step), op.method.formula);
   for (OpId id = first + 1; id < first + count; ++id) {
     const Op& next = tape_.ops()[id];
@@ -66,7 +66,7 @@ at::Tensor SweepKernels::substitute(OpId id, int formula, const Followers& follo
 at::Tensor run_substitute(const Op& op, const std::vector<at::Tensor>& tensors, int formula,
                           const Followers& followers) {
   const BelowRecording below;
-  const StreamScope stream(op.stream);
+  const StreamScope stream(op.stream());
   return op.substitute->run(op, tensors, formula, followers);
 }
 

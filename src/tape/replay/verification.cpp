@@ -132,14 +132,14 @@ ReplayTimes Verification::verify_op(OpId id, OpId last) {
 
 double Verification::replay(OpId id, Stack& stack) {
   Op& op = tape_.ops()[id];
-  Stopwatch stopwatch(op.stream);
+  Stopwatch stopwatch(op.stream());
   if (op.substitute != nullptr && !op.has_open_formula()) {
     stack.emplace_back(kernels_.substitute(id, op.method.formula, {}));
     return stopwatch.seconds();
   }
   call(op, stack);
   const double seconds = stopwatch.seconds();
-  const bool is_short = op.stream && seconds < kShortSeconds;
+  const bool is_short = op.stream() && seconds < kShortSeconds;
   // It cannot read again what it has overwritten.
   const bool writes =
       std::ranges::any_of(op.reads, [](const Read& read) { return read.written || read.scratch; });
@@ -152,7 +152,7 @@ double Verification::replay(OpId id, Stack& stack) {
 double Verification::seconds_after_work(Op& op) {
   Stack ahead;
   call(op, ahead);
-  Stopwatch stopwatch(op.stream);
+  Stopwatch stopwatch(op.stream());
   Stack stack;
   call(op, stack);
   return stopwatch.seconds();
@@ -199,10 +199,10 @@ std::vector<ReplayTimes> verify(Tape& tape, OpId first, OpId last, bool finds_ke
                                 PatternFits& pattern_fits) {
   const auto& ops = tape.ops();
   const auto on_device = std::find_if(ops.begin() + first, ops.begin() + last,
-                                      [](const Op& op) { return op.stream.has_value(); });
+                                      [](const Op& op) { return op.stream().has_value(); });
   const bool is_on_cpu = on_device == ops.begin() + last;
   std::vector<ReplayTimes> times;
-  run_where_replays_run(is_on_cpu ? c10::Device(c10::kCPU) : on_device->stream->device(), [&] {
+  run_where_replays_run(is_on_cpu ? c10::Device(c10::kCPU) : on_device->stream()->device(), [&] {
     Verification verification(tape, finds_kernels, pattern_fits);
     times = verification.run(first, last);
   });

@@ -125,7 +125,7 @@ bool LayerNormSubstitute::takes(const at::Tensor& result, const at::Tensor& mean
 bool LayerNormSubstitute::takes_samples(const Op& op) const {
   constexpr std::size_t kNormalizedShape = 1;  // native_layer_norm's argument
   return op.reads.front().geometry->sizes().size() >
-         op.arguments[kNormalizedShape].toIntList().size();
+         op.argument(kNormalizedShape).toIntList().size();
 }
 
 at::Tensor LayerNormSubstitute::run(const Op& op, const std::vector<at::Tensor>& tensors,

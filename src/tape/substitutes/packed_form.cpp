@@ -162,11 +162,11 @@ std::shared_ptr<const PackedForm> packed_indices(const Op& call, c10::IntArrayRe
   p.output_height = indices.size(2);
   p.output_width = indices.size(3);
   // self, kernel_size, stride, padding, dilation, ceil_mode; no stride means that of the kernel
-  std::tie(p.kernel_height, p.kernel_width) = both(call.arguments[1], {1, 1});
+  std::tie(p.kernel_height, p.kernel_width) = both(call.argument(1), {1, 1});
   std::tie(p.stride_height, p.stride_width) =
-      both(call.arguments[2], {p.kernel_height, p.kernel_width});
-  std::tie(p.padding_height, p.padding_width) = both(call.arguments[3], {0, 0});
-  std::tie(p.dilation_height, p.dilation_width) = both(call.arguments[4], {1, 1});
+      both(call.argument(2), {p.kernel_height, p.kernel_width});
+  std::tie(p.padding_height, p.padding_width) = both(call.argument(3), {0, 0});
+  std::tie(p.dilation_height, p.dilation_width) = both(call.argument(4), {1, 1});
   p.layout = is_last ? kernels::Layout::channels_last : kernels::Layout::channels_first;
   if (!kernels::offsets_fit(p) || !all_have_elements(p)) return nullptr;
   return std::make_shared<PackedIndices>(p, indices);

@@ -68,9 +68,10 @@ std::optional<PatternFits::Kind> PatternFits::kind_of(const Op& op, int formula)
   Kind kind{op.dispatch_state, {}};
   std::vector<std::int64_t>& facts = kind.facts;
   facts = {formula, std::bit_cast<std::int64_t>(op.traits),
-           std::bit_cast<std::int64_t>(op.substitute.get()),
+           std::bit_cast<std::int64_t>(op.substitute),
            static_cast<std::int64_t>(op.keys.raw_repr())};
-  if (op.stream) facts.push_back(op.stream->device().index());
+  if (op.stream()) facts.push_back(op.stream()->device().index());
+  facts.push_back(static_cast<std::int64_t>(op.first_argument()));
   for (const c10::IValue& argument : op.arguments) {
     if (!add(argument, facts)) return std::nullopt;
   }

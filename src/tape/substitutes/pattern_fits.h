@@ -26,7 +26,7 @@ class PatternFits {
  private:
   /// Of a call and a formula.
   struct Kind {
-    std::shared_ptr<const DispatchState> dispatch_state;
+    const DispatchState* dispatch_state;
     std::vector<std::int64_t> facts;
     bool operator==(const Kind& other) const;
   };

@@ -84,15 +84,16 @@ std::optional<PointwiseStep> with_tensor(const Op& op, Pointwise kind, std::int3
 }
 
 std::optional<PointwiseStep> with_scalar(const Op& op, Pointwise kind, std::int32_t input) {
-  if (op.arguments.size() < 2 || !op.arguments[1].isScalar()) return std::nullopt;
-  const c10::Scalar scalar = op.arguments[1].toScalar();
+  const c10::IValue number = op.argument(1);
+  if (!number.isScalar()) return std::nullopt;
+  const c10::Scalar scalar = number.toScalar();
   if (scalar.isComplex()) return std::nullopt;
   return PointwiseStep{.kind = scalar_kind(kind), .input = input, .scalar = as_float(scalar)};
 }
 
 bool has_kernels(const Op& op) {
   const kernels::Table* table =
-      kernels::table(op.stream ? op.stream->device_type() : c10::DeviceType::CPU);
+      kernels::table(op.stream() ? op.stream()->device_type() : c10::DeviceType::CPU);
   return table != nullptr && table->apply_chain != nullptr;
 }
 
@@ -128,7 +129,7 @@ std::optional<PointwiseStep> step_of(const Tape& tape, const Op& op) {
 }
 
 std::optional<PointwiseStep> step_after(const Tape& tape, const Op& op, const Op& before) {
-  if (before.results.size() != 1 || before.stream != op.stream) return std::nullopt;
+  if (before.results.size() != 1 || before.stream() != op.stream()) return std::nullopt;
   if (before.dispatch_state->mode() != op.dispatch_state->mode()) return std::nullopt;
   for (std::int32_t i = 0; i < std::ssize(op.reads); ++i) {
     if (op.reads[i].value == before.results.front().value) return step_on(tape, op, i);

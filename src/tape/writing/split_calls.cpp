@@ -51,11 +51,11 @@ constexpr std::int16_t kInverseDeviation = 2;
 constexpr std::int16_t kPacked = 1;  // the indices, or the mask
 
 /// A substitute for a normalisation's result; null for other calls.
-std::shared_ptr<const NormSubstitute> norm_substitute(Norm norm) {
-  static const auto batch_norm = std::make_shared<const BatchNormSubstitute>(1, 2);
-  static const auto layer_norm = std::make_shared<const LayerNormSubstitute>(2, 3);
-  if (norm == Norm::batch) return batch_norm;
-  if (norm == Norm::layer) return layer_norm;
+const NormSubstitute* norm_substitute(Norm norm) {
+  static const BatchNormSubstitute batch_norm(1, 2);
+  static const LayerNormSubstitute layer_norm(2, 3);
+  if (norm == Norm::batch) return &batch_norm;
+  if (norm == Norm::layer) return &layer_norm;
   return nullptr;
 }
 
@@ -111,7 +111,7 @@ bool reads_dense_parameters(const Op& call) {
 Op part_of(const Op& call) {
   Op part(*call.traits, call.keys);
   part.dispatch_state = call.dispatch_state;
-  part.stream = call.stream;
+  part.kept_stream = call.kept_stream;
   part.stage = call.stage;
   return part;
 }
@@ -168,7 +168,7 @@ bool returns_packable(const Op& call) {
 
 /// Takes output `output` out of `call`, which makes its packed form instead.
 Part unpacking(Op& call, c10::ArrayRef<c10::IValue> returns, std::int16_t output,
-               const std::shared_ptr<const PackedForm>& form, TapeWriter& writer) {
+               const PackedForm* form, TapeWriter& writer) {
   const at::Tensor returned = returns[output].toTensor();
   Tape& tape = writer.tape();
   Part part{part_of(call), form->pack(returned)};
@@ -191,7 +191,7 @@ std::optional<Part> take_unpacking(Op& call, c10::ArrayRef<c10::IValue> returns,
   const bool is_own = is_made_by(call, output, writer.tape());
   const auto form = is_own ? packed_form_of(call, output) : nullptr;
   if (form == nullptr) return std::nullopt;
-  return unpacking(call, returns, kPacked, form, writer);
+  return unpacking(call, returns, kPacked, writer.tape().keep(form), writer);
 }
 
 /// Whether `call` has filled memory that was made for it, from end to end, and that no other op has
@@ -210,7 +210,7 @@ std::optional<Part> take_drawn_mask(Op& call, c10::ArrayRef<c10::IValue> returns
   if (call.name() != kDrawInPlace || !fills_new_memory(call, writer.tape())) return std::nullopt;
   const auto form = packed_mask(returns[kResult].toTensor());
   if (form == nullptr) return std::nullopt;
-  return unpacking(call, returns, kResult, form, writer);
+  return unpacking(call, returns, kResult, writer.tape().keep(form), writer);
 }
 
 }  // namespace
