@@ -57,11 +57,11 @@ struct Op {
   c10::SmallVector<c10::IValue, 1> arguments;
   c10::SmallVector<Read, 2> reads;
   c10::SmallVector<Result, 1> results;
-  std::unique_ptr<const RngState> rng;      ///< before the call; null if nothing was drawn
+  std::unique_ptr<const RngState> rng;       ///< before the call; null if nothing was drawn
   const c10::Stream* kept_stream = nullptr;  ///< on devices that have streams; the tape keeps it
-  const Substitute* substitute = nullptr;   ///< of a part of a call; null for whole calls
-  const PackedForm* packed_form = nullptr;  ///< makes the `packed` result; null: none is
-  ReplayMethod method;                      ///< as verified
+  const Substitute* substitute = nullptr;    ///< of a part of a call; null for whole calls
+  const PackedForm* packed_form = nullptr;   ///< makes the `packed` result; null: none is
+  ReplayMethod method;                       ///< as verified
   std::int32_t stage = 0;
   std::int32_t num_wanted_results = 0;  ///< dropped results that a handle or a wanted op needs
   std::int32_t sweep = 0;               ///< last replay sweep that ran it
