@@ -73,6 +73,8 @@ TEST(Program, RefusesBadInputToPlanWithStatus2) {
                  "--compare is empty, but must be a fixed policy");
   expect_refused("plan --compare every_2,", "--compare is empty");
   expect_refused("plan --max-peak 1GiB --policy sqrt_n", "--max-peak excludes --policy");
+  expect_refused("plan --effort -1", "--effort is -1, but must be");
+  expect_refused("plan --effort 1e9", "--effort is 1e9, but must be");
   for (const std::string option : {"--out", "--front", "--svg", "--save-graph"}) {
     expect_refused("plan " + option + " no/such/folder/x",
                    option + ": file is no/such/folder/x, but must be writable");

@@ -34,7 +34,7 @@ struct Request {
   std::optional<double> bytes_rounded_per_second = std::nullopt;
   /// How long to search where no program finds the best plan and the bound leaves room for better
   /// ones: 1 is about a second for 5% and two for 20%, 0 does not search. Counted in moves, so that
-  /// plans do not depend on the machine. More hardly ever makes a plan worse.
+  /// plans do not depend on the machine. More hardly ever makes a plan worse. At most 1000.
   double effort = 1;
   bool operator==(const Request&) const = default;
 };

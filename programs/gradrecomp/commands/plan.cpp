@@ -24,6 +24,7 @@ namespace {
 struct PlanOptions {
   WorkloadOptions workload;
   Options budget;
+  double effort = 1;
   std::vector<std::string> compared;
   NamedFile graph{"--graph"};
   NamedFile save_graph{"--save-graph"};
@@ -42,12 +43,17 @@ std::vector<std::string> policies_in(const std::vector<std::string>& lists) {
 }
 
 void add_arguments(CLI::App& command, PlanOptions& options) {
+  constexpr double kMostEffort = 1000;
   auto& o = options;
   add_workload_arguments(command, o.workload);
   add_budget_arguments(command, o.budget);
   command.add_option_function<std::vector<std::string>>(
       "--compare", [&o](const std::vector<std::string>& lists) { o.compared = policies_in(lists); },
       "More fixed policies: every_8,...");
+  command
+      .add_option("--effort", o.effort,
+                  "How long to search: 1 is a second or two, 10 ten times that, 0 not at all")
+      ->check(nonnegative(kMostEffort));
   auto* graph = add_file_argument(command, o.graph,
                                   "A step profiled elsewhere, by --save-graph, instead of a model");
   // They say how a step is taken, but this one has been.
@@ -91,7 +97,7 @@ int run_plan(const PlanOptions& options) {
                 {options.graph, {"--data", options.workload.data}});
   auto step = step_of(options);
   write_output(options.save_graph, plan::graph_text(step));
-  const auto study = make_study(std::move(step), options.budget, options.compared);
+  const auto study = make_study(std::move(step), options.budget, options.effort, options.compared);
   write_output(options.out, plan::plan_text({study.chosen, study.step.origin}));
   write_output(options.front, study_json(study));
   write_output(options.svg, front_picture(study));

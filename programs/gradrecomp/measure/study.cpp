@@ -12,12 +12,13 @@
 
 namespace gradrecomp::program {
 
-Study make_study(plan::SavedGraph step, const Options& budget,
+Study make_study(plan::SavedGraph step, const Options& budget, double effort,
                  const std::vector<std::string>& more_policies) {
   Study study{.step = std::move(step), .cost = budget.cost};
   const auto& graph = study.step.graph;
   show_progress("planning for the budget");
   plan::Request request = request_of(budget);
+  request.effort = effort;
   const auto device = [&] { return open_device(study.step.origin.device); };
   if (budget.offload) request.host_link = measured_host_link(device());
   if (budget.forms == Forms::lossy_bf16) {
@@ -35,7 +36,7 @@ Study make_study(plan::SavedGraph step, const Options& budget,
   }
   show_progress("planning the front");
   const auto start = std::chrono::steady_clock::now();
-  study.front = plan::make_front(graph, {.cost = budget.cost});
+  study.front = plan::make_front(graph, {.cost = budget.cost, .effort = effort});
   const std::chrono::duration<double> elapsed = std::chrono::steady_clock::now() - start;
   study.front_seconds = elapsed.count();
   clear_progress();

@@ -20,7 +20,8 @@ struct Study {
 };
 
 /// Plans for `budget`, for the usual fixed policies and `more_policies`, and for the whole front.
-Study make_study(plan::SavedGraph step, const Options& budget,
+/// Searches take `effort`; see plan::Request.
+Study make_study(plan::SavedGraph step, const Options& budget, double effort,
                  const std::vector<std::string>& more_policies);
 
 }  // namespace gradrecomp::program

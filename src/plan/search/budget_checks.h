@@ -22,4 +22,12 @@ inline void check_max_peak_bytes(std::string_view asked_by, std::int64_t max_pea
          "Pass the bytes that activations may take"});
 }
 
+/// The same of how long to search.
+inline void check_effort(std::string_view asked_by, double effort) {
+  constexpr double kMost = 1000;
+  if (effort >= 0 && effort <= kMost) return;
+  raise({asked_by, "effort", spelled(effort), "from 0 to " + spelled(kMost),
+         "Pass 1 for a second or two"});
+}
+
 }  // namespace gradrecomp::plan

@@ -65,6 +65,7 @@ void check_budgets(const Request& request) {
   if (request.bytes_rounded_per_second) check_rounding(request);
   if (request.max_overhead) check_max_overhead("Request", *request.max_overhead);
   if (request.max_peak_bytes) check_max_peak_bytes("Request", *request.max_peak_bytes);
+  check_effort("Request", request.effort);
 }
 
 void check_host_link(const HostLink& link) {
@@ -312,6 +313,7 @@ Plan make_plan(const Graph& graph, const Request& request) {
 
 std::vector<Plan> make_front(const Graph& graph, const FrontRequest& request) {
   const PlanningTimer timer;
+  check_effort("FrontRequest", request.effort);
   if (num_devices(graph) > 1) validate(graph);
   std::vector<Plan> plans;
   if (request.cost == CostModel::flops) {

@@ -61,11 +61,11 @@ bool add(const c10::IValue& argument, std::vector<std::int64_t>& facts) {
 }  // namespace
 
 bool PatternFits::Kind::operator==(const Kind& other) const {
-  return facts == other.facts && *dispatch_state == *other.dispatch_state;
+  return facts == other.facts && dispatch_state == other.dispatch_state;
 }
 
 std::optional<PatternFits::Kind> PatternFits::kind_of(const Op& op, int formula) {
-  Kind kind{op.dispatch_state, {}};
+  Kind kind{*op.dispatch_state, {}};
   std::vector<std::int64_t>& facts = kind.facts;
   facts = {formula, std::bit_cast<std::int64_t>(op.traits),
            std::bit_cast<std::int64_t>(op.substitute),

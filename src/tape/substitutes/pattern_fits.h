@@ -2,7 +2,6 @@
 
 #include <cstdint>
 #include <functional>
-#include <memory>
 #include <optional>
 #include <vector>
 
@@ -26,7 +25,7 @@ class PatternFits {
  private:
   /// Of a call and a formula.
   struct Kind {
-    const DispatchState* dispatch_state;
+    DispatchState dispatch_state;
     std::vector<std::int64_t> facts;
     bool operator==(const Kind& other) const;
   };

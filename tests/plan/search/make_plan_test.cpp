@@ -257,5 +257,14 @@ TEST(MakePlan, RejectsBudgetsThatMakeNoSense) {
   expect({.max_overhead = 0.1, .policy = "keep_all"}, "must be left out beside a budget");
 }
 
+TEST(MakePlan, RejectsEffortsThatNoSearchCanTake) {
+  const Graph graph = test::random_chain_of_ops(3, 0);
+  for (const double effort : {-1.0, 1e9, std::nan("")}) {
+    expect_invalid([&] { make_plan(graph, {.max_overhead = 0.1, .effort = effort}); },
+                   "must be from 0 to 1000");
+    expect_invalid([&] { make_front(graph, {.effort = effort}); }, "FrontRequest: effort is");
+  }
+}
+
 }  // namespace
 }  // namespace gradrecomp::plan
