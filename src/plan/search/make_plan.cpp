@@ -6,6 +6,7 @@
 #include <cmath>
 #include <cstddef>
 #include <optional>
+#include <span>
 #include <stdexcept>
 #include <utility>
 #include <vector>
@@ -13,7 +14,7 @@
 #include "answer_book.h"
 #include "budget_checks.h"
 #include "device_search.h"
-#include "gradrecomp/plan/predict.h"
+#include "gradrecomp/plan/simulate.h"
 #include "nominal_seconds.h"
 #include "plan/error.h"
 #include "plan/graph/choosable_values.h"
@@ -65,7 +66,6 @@ void check_budgets(const Request& request) {
   if (request.bytes_rounded_per_second) check_rounding(request);
   if (request.max_overhead) check_max_overhead("Request", *request.max_overhead);
   if (request.max_peak_bytes) check_max_peak_bytes("Request", *request.max_peak_bytes);
-  check_effort("Request", request.effort);
 }
 
 void check_host_link(const HostLink& link) {
@@ -81,6 +81,7 @@ void check_host_link(const HostLink& link) {
 bool has_budget(const Request& request) { return request.max_overhead || request.max_peak_bytes; }
 
 void check(const Request& request) {
+  check_effort("Request", request.effort);
   check_budgets(request);
   if (!request.policy && !has_budget(request)) {
     throw std::invalid_argument(
@@ -290,10 +291,14 @@ std::vector<Plan> plan_front(const Graph& graph_of_all, const FrontRequest& requ
   return plans;
 }
 
-/// `plan`, found by nominal seconds, with those that were measured.
-Plan in_measured_seconds(const Graph& graph, Plan plan) {
-  plan.predicted_overhead_seconds = predict(graph, plan).predicted_overhead_seconds;
-  return plan;
+/// Gives plans that were found by nominal seconds those that were measured.
+void measure_seconds(const Graph& graph, std::span<Plan> plans) {
+  Simulator simulator(graph);
+  const ReplayCost replay_cost(graph, CostModel::flops);
+  for (Plan& plan : plans) {
+    const Simulation result = simulator.run(plan);
+    plan.predicted_overhead_seconds = replay_cost.seconds_ratio(result.replay_seconds);
+  }
 }
 
 }  // namespace
@@ -303,10 +308,13 @@ Plan make_plan(const Graph& graph, const Request& request) {
   check(request);
   if (request.host_link) check_host_link(*request.host_link);
   const auto constraints = select(graph, request.selection);
-  Plan plan = is_searched_without_seconds(request)
-                  ? in_measured_seconds(
-                        graph, solve_and_move(with_nominal_seconds(graph), request, constraints))
-                  : solve_and_move(graph, request, constraints);
+  Plan plan;
+  if (is_searched_without_seconds(request)) {
+    plan = solve_and_move(with_nominal_seconds(graph), request, constraints);
+    measure_seconds(graph, {&plan, 1});
+  } else {
+    plan = solve_and_move(graph, request, constraints);
+  }
   plan.planning_seconds = timer.seconds();
   return plan;
 }
@@ -317,9 +325,8 @@ std::vector<Plan> make_front(const Graph& graph, const FrontRequest& request) {
   if (num_devices(graph) > 1) validate(graph);
   std::vector<Plan> plans;
   if (request.cost == CostModel::flops) {
-    for (Plan& plan : plan_front(with_nominal_seconds(graph), request)) {
-      plans.push_back(in_measured_seconds(graph, std::move(plan)));
-    }
+    plans = plan_front(with_nominal_seconds(graph), request);
+    measure_seconds(graph, plans);
   } else {
     plans = plan_front(graph, request);
   }
