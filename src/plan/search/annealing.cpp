@@ -4,6 +4,7 @@
 #include <array>
 #include <cmath>
 #include <cstddef>
+#include <limits>
 #include <utility>
 
 #include "plan/graph/choosable_values.h"
@@ -22,6 +23,13 @@
 // it, one that an op has in common with it, or any. Or it says from when on replays leave a dropped
 // value behind, alone or with one near it: at once, when backward demands it or another value, or,
 // saved or not, for all that still want it.
+//
+// Or a move copies what becomes of a run of values to another run that is alike. Where layers come
+// again and again, what pays in one of them pays in others, and value by value each of them would
+// have to find that anew. Where moves are few, all are such copies unless there is nothing to copy;
+// where they are many, one search makes none and others some, as copies take longer and serve badly
+// where no layer is like another.
+//
 // The moves come from a generator with a fixed seed and their number is bounded, not their time:
 // the same request gives the same plan everywhere.
 // Source: Kirkpatrick et al., Optimization by Simulated Annealing, 1983.
@@ -32,6 +40,10 @@ namespace {
 constexpr int kAimEvery = 2000;  // moves
 constexpr int kFewestMoves = 50;
 constexpr std::size_t kReach = 24;
+constexpr std::size_t kNearLayers = 3;
+constexpr std::size_t kNumLengths = 7;  // of runs that are copied: up to 2, 4, ... 128 values
+
+constexpr std::size_t kNotOpen = std::numeric_limits<std::size_t>::max();
 
 }  // namespace
 
@@ -65,9 +77,15 @@ Annealing::Annealing(const Graph& graph, const ReplayCost& replay_cost,
     : replay_cost_(replay_cost),
       simulator_(graph),
       open_(open_values(graph, constraints)),
+      alike_(graph, open_),
       first_demand_(first_demands(graph, 0)) {
   position_.assign(graph.values.size(), 0);
-  for (std::size_t i = 0; i < open_.size(); ++i) position_[open_[i]] = i + 1;
+  demanded_at_.assign(graph.events.size(), kNotOpen);
+  for (std::size_t i = 0; i < open_.size(); ++i) {
+    position_[open_[i]] = i + 1;
+    const Index demand = first_demand_[open_[i]];
+    if (demand != 0) demanded_at_[demand] = i;
+  }
   for (const Value& v : graph.values) saved_.push_back(v.saved ? 1 : 0);
   const auto seal = std::ranges::find(graph.events, EventKind::seal, &Event::kind);
   backward_begin_ = static_cast<Index>(seal - graph.events.begin()) + 1;
@@ -176,6 +194,8 @@ void Annealing::run_cycle(const Schedule& wanted, const Report& report) {
 void Annealing::draw_moves() {
   moves_.clear();
   const std::size_t first = below(open_.size());
+  const bool copies = goal_.copies_every > 0 && below(goal_.copies_every) == 0;
+  if (copies && copy_layers(first)) return;
   const Index v = open_[first];
   const bool kept = simulator_.keeps(v);
   const std::size_t kind = below(8);
@@ -186,6 +206,56 @@ void Annealing::draw_moves() {
   if (kind == 5) add_flip(open_[below(open_.size())], kept);
   const bool one_more = moves_.size() == 2 && below(4) == 0;
   if (one_more) add_flip(neighbour(moves_.back().value), below(2) == 0);
+}
+
+/// Of a run of values from the one at `to` on, as far as those behind another one are alike. False
+/// if the same becomes of them.
+bool Annealing::copy_layers(std::size_t to) {
+  const Likeness likeness = below(2) == 0 ? Likeness::of_equal_size : Likeness::of_any_size;
+  const std::size_t from = one_like(to, likeness);
+  const std::size_t length = 1 + below(std::size_t{2} << below(kNumLengths));
+  const std::size_t room = open_.size() - std::max(from, to);
+  for (std::size_t i = 0; i < std::min(length, room); ++i) {
+    if (!alike_.are_alike(from + i, to + i, likeness)) break;
+    add_copy(from + i, to + i);
+  }
+  return !moves_.empty();
+}
+
+/// Any, or one in a layer nearby: those are more alike in what they hold and cost.
+std::size_t Annealing::one_like(std::size_t position, Likeness likeness) {
+  const auto alike = alike_.alike_to(position, likeness);
+  if (below(2) == 0) return alike[below(alike.size())];
+  const auto own =
+      static_cast<std::size_t>(std::ranges::lower_bound(alike, position) - alike.begin());
+  const std::size_t low = own > kNearLayers ? own - kNearLayers : 0;
+  const std::size_t high = std::min(alike.size(), own + kNearLayers + 1);
+  return alike[low + below(high - low)];
+}
+
+/// What becomes of the value at `from` is to become of that at `to`.
+void Annealing::add_copy(std::size_t from, std::size_t to) {
+  const Index v = open_[to];
+  const bool keep = simulator_.keeps(open_[from]);
+  const Index cached_from = time_after_copy(from, to);
+  const bool is_as_before =
+      keep == simulator_.keeps(v) && (keep || cached_from == simulator_.cached_from(v));
+  if (!is_as_before) moves_.push_back({v, keep, cached_from});
+}
+
+/// When replays leave the value at `to` behind, if that is by the same part of its own layers as
+/// for the one at `from`. As before where there is no such part.
+Index Annealing::time_after_copy(std::size_t from, std::size_t to) const {
+  const Index time = simulator_.cached_from(open_[from]);
+  const Index event = time < 0 ? ~time : time;
+  if (event == 0 || event == backward_begin_) return time;
+  const std::size_t demanded = demanded_at_[event];
+  const bool has_part = demanded != kNotOpen && demanded + to >= from &&
+                        demanded + to - from < open_.size() &&
+                        first_demand_[open_[demanded + to - from]] != 0;
+  if (!has_part) return simulator_.cached_from(open_[to]);
+  const Index moved = first_demand_[open_[demanded + to - from]];
+  return time < 0 ? ~moved : moved;
 }
 
 void Annealing::add_flip(Index v, bool keep) {

@@ -6,6 +6,7 @@
 #include <span>
 #include <vector>
 
+#include "alike_values.h"
 #include "front.h"
 #include "gradrecomp/plan/selection.h"
 #include "plan/simulator/incremental.h"
@@ -18,6 +19,7 @@ struct AnnealingGoal {
   std::int64_t bound_bytes = 0;  ///< no plan of that overhead has a lower peak
   int num_moves = 0;
   bool any_time = false;   ///< replays may leave values behind from any demand on
+  int copies_every = 0;    ///< of so many moves one copies layers, if it can; 0: none does
   std::uint64_t seed = 1;  ///< of the random numbers
 };
 
@@ -48,6 +50,10 @@ class Annealing {
   void aim(const Schedule& schedule, double progress);
   [[nodiscard]] Energy energy(const Outcome& outcome, const Schedule& schedule) const;
   void draw_moves();
+  [[nodiscard]] bool copy_layers(std::size_t to);
+  [[nodiscard]] std::size_t one_like(std::size_t position, Likeness likeness);
+  void add_copy(std::size_t from, std::size_t to);
+  [[nodiscard]] Index time_after_copy(std::size_t from, std::size_t to) const;
   void draw_timing(Index v);
   [[nodiscard]] Index time_for(Index v);
   void add_flip(Index v, bool keep);
@@ -63,7 +69,9 @@ class Annealing {
   std::vector<Index> open_;                     ///< values worth a move
   std::vector<std::size_t> position_;           ///< per value: in open_
   std::vector<std::vector<Index>> neighbours_;  ///< per open value: open ones of the same ops
+  AlikeValues alike_;                           ///< among the open ones, by position
   std::vector<Index> first_demand_;             ///< per value: its event; 0 if there is none
+  std::vector<std::size_t> demanded_at_;  ///< per event: the position of what it first demands
   std::vector<std::uint8_t> saved_;
   Index backward_begin_ = 0;
   double moves_per_second_ = 0;

@@ -47,6 +47,8 @@ constexpr double kPartWhereSmall = 0.02;
 constexpr double kSecondsPerChapter = 0.25;  // on a current processor
 constexpr double kMovesPerPair = 15;
 constexpr int kManyMoves = 100;           // for each value
+constexpr int kCopiesEvery = 3;           // moves, where they are many
+constexpr std::size_t kFewValues = 200;   // below which they find out alone what pays
 constexpr double kManyStartsAbove = 0.3;  // of overhead
 constexpr std::size_t kFewBlocks = 32;
 constexpr int kMostPasses = 8;
@@ -223,10 +225,15 @@ void AnswerBook::search(double max_overhead, double effort) {
   if (moves == 0) return;
   const bool are_many = moves > kManyMoves * static_cast<int>(annealing_->num_open());
   AnnealingGoal goal{max_overhead, bound_.peak_bytes(max_overhead), moves};
-  if (!are_many) return search_from(front_.candidates()[known], goal);
+  if (!are_many) {
+    goal.copies_every = annealing_->num_open() < kFewValues ? 0 : 1;
+    return search_from(front_.candidates()[known], goal);
+  }
   goal.num_moves = moves / 2;
+  goal.copies_every = 0;
   for (const Candidate& start : starts(max_overhead)) {
     search_from(start, goal);
+    goal.copies_every = kCopiesEvery;
     goal.any_time = !chain_.is_well_cut();  // where the chain's program has no such plans
   }
   if (effort < kEffortOfTwoRounds || gap(max_overhead) < kLargeGap) return;
