@@ -8,11 +8,11 @@
 namespace gradrecomp::plan {
 namespace {
 
-constexpr std::int64_t kMostWork = 200'000'000;  // some seconds
+constexpr std::int64_t kMostWork = 300'000'000;  // some seconds
 constexpr std::int64_t kMostPricedWork = 80'000'000;
 constexpr std::int64_t kMostFitWork = 300'000'000;  // two seconds
 constexpr int kFewVisits = 2;
-constexpr int kMuchMore = 4;  // times the work for each visit more
+constexpr int kMuchMore = 2;  // times the work for each visit more
 
 }  // namespace
 
