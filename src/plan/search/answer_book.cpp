@@ -230,7 +230,6 @@ void AnswerBook::search(double max_overhead, double effort) {
     return search_from(front_.candidates()[known], goal);
   }
   goal.num_moves = moves / 2;
-  goal.copies_every = 0;
   for (const Candidate& start : starts(max_overhead)) {
     search_from(start, goal);
     goal.copies_every = kCopiesEvery;
