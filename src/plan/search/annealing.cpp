@@ -4,7 +4,6 @@
 #include <array>
 #include <cmath>
 #include <cstddef>
-#include <limits>
 #include <utility>
 
 #include "plan/graph/choosable_values.h"
@@ -43,8 +42,6 @@ constexpr std::size_t kReach = 24;
 constexpr std::size_t kNearLayers = 3;
 constexpr std::size_t kNumLengths = 7;  // of runs that are copied: up to 2, 4, ... 128 values
 
-constexpr std::size_t kNotOpen = std::numeric_limits<std::size_t>::max();
-
 }  // namespace
 
 /// One cycle of moves.
@@ -80,11 +77,11 @@ Annealing::Annealing(const Graph& graph, const ReplayCost& replay_cost,
       alike_(graph, open_),
       first_demand_(first_demands(graph, 0)) {
   position_.assign(graph.values.size(), 0);
-  demanded_at_.assign(graph.events.size(), kNotOpen);
+  demanded_at_.assign(graph.events.size(), 0);
   for (std::size_t i = 0; i < open_.size(); ++i) {
     position_[open_[i]] = i + 1;
     const Index demand = first_demand_[open_[i]];
-    if (demand != 0) demanded_at_[demand] = i;
+    if (demand != 0) demanded_at_[demand] = i + 1;
   }
   for (const Value& v : graph.values) saved_.push_back(v.saved ? 1 : 0);
   const auto seal = std::ranges::find(graph.events, EventKind::seal, &Event::kind);
@@ -250,11 +247,10 @@ Index Annealing::time_after_copy(std::size_t from, std::size_t to) const {
   const Index event = time < 0 ? ~time : time;
   if (event == 0 || event == backward_begin_) return time;
   const std::size_t demanded = demanded_at_[event];
-  const bool has_part = demanded != kNotOpen && demanded + to >= from &&
-                        demanded + to - from < open_.size() &&
-                        first_demand_[open_[demanded + to - from]] != 0;
-  if (!has_part) return simulator_.cached_from(open_[to]);
-  const Index moved = first_demand_[open_[demanded + to - from]];
+  const std::size_t part = demanded + to - from - 1;  // wraps around where that is before the first
+  const bool is_demanded = demanded != 0 && part < open_.size() && first_demand_[open_[part]] != 0;
+  if (!is_demanded) return simulator_.cached_from(open_[to]);
+  const Index moved = first_demand_[open_[part]];
   return time < 0 ? ~moved : moved;
 }
 

@@ -67,11 +67,11 @@ class Annealing {
   const ReplayCost& replay_cost_;
   IncrementalSimulator simulator_;
   std::vector<Index> open_;                     ///< values worth a move
-  std::vector<std::size_t> position_;           ///< per value: in open_
+  std::vector<std::size_t> position_;           ///< per value: in open_, from 1; 0 if it is not
   std::vector<std::vector<Index>> neighbours_;  ///< per open value: open ones of the same ops
   AlikeValues alike_;                           ///< among the open ones, by position
   std::vector<Index> first_demand_;             ///< per value: its event; 0 if there is none
-  std::vector<std::size_t> demanded_at_;  ///< per event: the position of what it first demands
+  std::vector<std::size_t> demanded_at_;        ///< per event: the same of what it first demands
   std::vector<std::uint8_t> saved_;
   Index backward_begin_ = 0;
   double moves_per_second_ = 0;
