@@ -1,6 +1,7 @@
 #include "block_graph.h"
 
 #include <algorithm>
+#include <array>
 #include <cstddef>
 #include <utility>
 
@@ -40,6 +41,26 @@ class Extractor {
   }
 
   BlockGraph extract(Index block) {
+    relaying_ = may_relay(block);
+    BlockGraph relayed = relaying_ ? build(block) : BlockGraph{};
+    relaying_ = false;
+    BlockGraph made = build(block);
+    made.relay = std::move(relayed.relay);
+    made.relay.graph = std::move(relayed.graph);
+    made.relay.sweep_end = relayed.sweep_end;
+    made.inputs_may_be_relayed = block > 0 && may_relay(block - 1);
+    return made;
+  }
+
+ private:
+  /// Whether the block hands on a single value, and backward demands it.
+  [[nodiscard]] bool may_relay(Index block) const {
+    const std::vector<Index> values = handed_on(block);
+    return blocks_.are_clean && values.size() == 1 && is_large(values.front()) &&
+           value(values.front()).saved;
+  }
+
+  BlockGraph build(Index block) {
     made_ = {};
     made_.graph.stages = {{"block"}};
     add_inputs(block);
@@ -53,7 +74,6 @@ class Extractor {
     return std::move(made_);
   }
 
- private:
   [[nodiscard]] const Value& value(Index v) const { return graph_.values[v]; }
   [[nodiscard]] Index num_events() const { return static_cast<Index>(graph_.events.size()); }
 
@@ -231,12 +251,38 @@ class Extractor {
     made_.num_large_boundary = num_large(values);
     for (const Index v : values) {
       made_.boundary.push_back(local_[v]);
-      add_event(EventKind::save, v);
+      if (!relaying_) add_event(EventKind::save, v);
     }
+    if (relaying_) return add_relays(values.front());
     made_.graph.events.push_back({.kind = EventKind::seal});
     for (const Index v : values) add_event(EventKind::demand, v);
     for (const Index v : values) add_event(EventKind::release, v);
     made_.sweep_end = static_cast<Index>(made_.graph.events.size());
+  }
+
+  /// Two later ops that read the boundary, demanded one after the other, and its own demand.
+  void add_relays(Index boundary) {
+    std::vector<Event>& events = made_.graph.events;
+    std::array<Index, 2> relays{};
+    for (Index& relay : relays) {
+      const auto op = static_cast<Index>(made_.graph.ops.size());
+      relay = static_cast<Index>(made_.graph.values.size());
+      made_.graph.values.push_back({.producer = op, .saved = true});
+      made_.graph.ops.push_back(
+          {.name = "later blocks", .inputs = {local_[boundary]}, .outputs = {relay}});
+      add_op_event(op);
+      events.push_back({.kind = EventKind::save, .id = relay});
+      events.push_back({.kind = EventKind::death, .id = relay});
+    }
+    events.push_back({.kind = EventKind::seal});
+    for (const Index relay : relays) {
+      made_.relay.first_end = made_.relay.second_end;
+      events.push_back({.kind = EventKind::demand, .id = relay});
+      events.push_back({.kind = EventKind::release, .id = relay});
+      made_.relay.second_end = static_cast<Index>(events.size());
+    }
+    add_event(EventKind::demand, boundary);
+    made_.sweep_end = static_cast<Index>(events.size());
   }
 
   void add_backward(Index block) {
@@ -305,6 +351,7 @@ class Extractor {
   std::vector<std::int64_t> resident_bytes_;  ///< live before each event, kept values aside
   std::vector<Index> start_;                  ///< per block: first event of its backward
   Index seal_ = 0;
+  bool relaying_ = false;
   BlockGraph made_;
 };
 

@@ -12,6 +12,15 @@
 
 namespace gradrecomp::plan {
 
+/// The same block as a step in which its boundary is relayed, see Note [ Relays ] in
+/// option_meter.cpp. Without events if it cannot be.
+struct RelayGraph {
+  Graph graph;           ///< its values are those of the block, and two more at the end
+  Index first_end = 0;   ///< events after the first replay that runs through
+  Index second_end = 0;  ///< after the second one
+  Index sweep_end = 0;   ///< after the boundary's own demand
+};
+
 /// One block as a step of its own; see Note [ Blocks as steps ] in block_graph.cpp.
 struct BlockGraph {
   Graph graph;
@@ -23,6 +32,8 @@ struct BlockGraph {
   std::vector<Index> choices;  ///< other values made here that a plan may keep or drop
   KeptSet keep;                ///< those decided beforehand
   Index sweep_end = 0;         ///< events after the replay that a later block sets off
+  RelayGraph relay;
+  bool inputs_may_be_relayed = false;
 };
 
 /// Every block of `graph`. Values of fewer than `tiny_bytes` are not chosen among.

@@ -37,6 +37,7 @@ struct MenuSize {
   int num_simulations = 1000;  ///< for each fate
   int num_options = 32;        ///< for each fate
   int num_just_in_time = 12;   ///< for each fate, beyond these
+  int num_relays = 0;          ///< for each fate that relays, of either kind
 };
 
 Menu make_menu(const BlockGraph& block, const ReplayCost& replay_cost, const MenuSize& size);

@@ -1,7 +1,7 @@
 #pragma once
 
 #include <cstdint>
-#include <span>
+#include <utility>
 #include <vector>
 
 #include "gradrecomp/plan/simulate.h"
@@ -13,31 +13,41 @@ namespace gradrecomp::plan {
 /// Measures options of a block by simulating it, for one fate of its cuts.
 class OptionMeter {
  public:
-  OptionMeter(const BlockGraph& block, const ReplayCost& replay_cost, Simulator& simulator,
-              CutFate out, CutFate in)
-      : block_(block), replay_cost_(replay_cost), simulator_(simulator), out_(out), in_(in) {}
+  OptionMeter(const BlockGraph& block, const ReplayCost& replay_cost, CutFate out, CutFate in);
 
   /// Measures all members of an option but its tail peak and replays. Bit i of `kept` keeps the
   /// block's i-th choice; the option's own bits are those of them that backward or replays need.
-  Option measure(std::uint64_t kept, bool just_in_time = false);
+  Option measure(std::uint64_t kept, const Timing& timing = {});
 
   /// The late peak if no replay of a later block has made what this block's replays reach for.
   std::int64_t tail_peak(const Option& option);
 
   ReplayList replays(const Option& option);
 
+  [[nodiscard]] const BlockGraph& block() const { return block_; }
+  [[nodiscard]] std::pair<CutFate, CutFate> fates() const { return {out_, in_}; }
+  /// A bit for each choice that an op with FLOPs makes.
+  [[nodiscard]] std::uint64_t choices_with_flops() const;
+
  private:
-  [[nodiscard]] std::vector<Index> cached_from(bool just_in_time) const;
+  [[nodiscard]] std::vector<Index> cached_from(const Timing& timing) const;
   Simulation simulate(const KeptSet& keep, const std::vector<Index>& from);
-  static std::int64_t highest(std::span<const std::int64_t> peaks);
-  [[nodiscard]] double pass_cost() const;
+  [[nodiscard]] std::int64_t highest(Index begin, Index end) const;
+  [[nodiscard]] double passing_cost(Index begin, Index end) const;
   [[nodiscard]] Index reach(Index begin = 0) const;
+  void note_reaches(Option& option) const;
 
   const BlockGraph& block_;
   const ReplayCost& replay_cost_;
-  Simulator& simulator_;
   CutFate out_;
   CutFate in_;
+  bool relays_;
+  const Graph& graph_;
+  Index first_end_;   ///< events after the first replay that a later block sets off
+  Index second_end_;  ///< after the second, where the boundary is relayed
+  Index sweep_end_;   ///< after all
+  std::vector<Index> first_demand_;
+  Simulator simulator_;
   Timeline timeline_;
 };
 

@@ -85,10 +85,11 @@ class Thinning {
 }  // namespace
 
 bool as_good(const Option& a, const Option& b) {
-  return a.linked == b.linked && a.just_in_time == b.just_in_time &&
-         a.retained_bytes <= b.retained_bytes && a.swept_bytes <= b.swept_bytes &&
-         a.early_peak_bytes <= b.early_peak_bytes && a.late_peak_bytes <= b.late_peak_bytes &&
-         a.cost <= b.cost && a.pass_cost <= b.pass_cost;
+  return a.linked == b.linked && a.timing == b.timing && a.retained_bytes <= b.retained_bytes &&
+         a.swept_bytes <= b.swept_bytes && a.early_peak_bytes <= b.early_peak_bytes &&
+         a.late_peak_bytes <= b.late_peak_bytes && a.cost <= b.cost && a.pass_cost <= b.pass_cost &&
+         a.relay_cost <= b.relay_cost && a.relayed_bytes <= b.relayed_bytes &&
+         a.relays_on <= b.relays_on && a.num_reaches <= b.num_reaches;
 }
 
 void keep_best(std::vector<Option>& options) {

@@ -32,6 +32,12 @@
 //   since_i' = max(since_i + R, since_p + R + S, A) for i <= p,  since_(p+1)' = T
 //   cost' = cost + c + p * (cost of a pass)
 // with T the tail peak of the block: from its own reach on.
+// Where the boundary of block k is relayed (Note [ Relays ] in option_meter.cpp), all n replays
+// that run across its end run through to the blocks before, if they need to at all. The first
+// leaves S behind, the last, which is that of the boundary's own demand, the boundary's bytes D:
+//   since_i' = max(since_i + R + S, since_(n-1) + R + S + D, A) for i < n
+//   cost' = cost + c + (n - 2) * (cost of a relay)
+// A block behind a relayed boundary has as many reaches of its own as its backward asks for it.
 // Where two values cross a cut and one of them is kept, the plan is open too, and goes on only with
 // options that agree on which.
 // Exact but for costs that fall into one bucket, of which the lowest peak survives, for the number
@@ -86,7 +92,7 @@ class ChainProgram {
     for (const CutFate out : kCutFates) {
       for (const CutFate in : kCutFates) {
         for (const Option& option : menu.of(out, in)) extend({&option, out, in, 0});
-        if (out == CutFate::kept) continue;
+        if (out == CutFate::kept || out == CutFate::relayed) continue;
         for (int passes = 1; passes <= size_.max_passes; ++passes) {
           for (const Option& option : menu.of(out, in)) extend({&option, out, in, passes});
         }
@@ -107,11 +113,11 @@ class ChainProgram {
   }
 
   void extend(const BlockChoice& choice) {
-    if (choice.option->just_in_time && size_.max_passes == 0) return;
+    if (choice.option->timing.just_in_time && size_.max_passes == 0) return;
     const bool is_closed = choice.out == CutFate::kept;
     const std::vector<Partial>& after = is_closed ? closed_ : open_[position(choice.out)];
     for (const Partial& partial : after) {
-      if (choice.num_passes > 0 && choice.num_passes >= partial.num_reaches) continue;
+      if (!is_possible(partial, choice, size_.max_passes)) continue;
       const Partial made = joined(partial, choice, size_.max_passes);
       if (made.cost > size_.max_cost || is_hopeless(made)) continue;
       add(made, choice, partial.step);
@@ -136,14 +142,18 @@ class ChainProgram {
       return;
     }
     Cells& cells = next_open_[position(choice.in)];
-    std::vector<Partial>& cell = cells[bucket * num_lists() + made.num_reaches];
+    std::vector<Partial>& cell = cells[bucket * num_lists() + list_of(made)];
     if (covered(cell, made)) return;
     made.step = note(choice, next);
     insert(cell, made);
   }
 
+  /// One for each number of reaches that are told apart, and one for more.
   [[nodiscard]] std::size_t num_lists() const {
-    return static_cast<std::size_t>(size_.max_passes) + 2;
+    return static_cast<std::size_t>(size_.max_passes) + 3;
+  }
+  [[nodiscard]] std::size_t list_of(const Partial& partial) const {
+    return std::min(static_cast<std::size_t>(partial.num_reaches), num_lists() - 1);
   }
 
   Index note(const BlockChoice& choice, Index next) {
@@ -165,9 +175,10 @@ class ChainProgram {
       thin(cell);
       for (const Partial& partial : cell) {
         bool fewer = false;
-        for (int p = 0; p < partial.num_reaches && !fewer; ++p) fewer = covered(lowest[p], partial);
-        if (fewer || covered(lowest[partial.num_reaches], partial)) continue;
-        insert(lowest[partial.num_reaches], partial);
+        const std::size_t list = list_of(partial);
+        for (std::size_t p = 0; p <= list && !fewer; ++p) fewer = covered(lowest[p], partial);
+        if (fewer) continue;
+        insert(lowest[list], partial);
         left.push_back(partial);
       }
     }

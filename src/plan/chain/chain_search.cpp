@@ -15,6 +15,7 @@ namespace {
 constexpr std::size_t kLongChain = 2 * kManyBlocks;
 /// Where two values cross many cuts, a chain has four times as many plans to tell apart.
 constexpr std::size_t kLongUncleanChain = 112;
+constexpr int kNumRelays = 16;
 
 /// Of many blocks, each is a small part of the whole, and short.
 MenuSize menu_size(Replays replays, std::size_t num_blocks) {
@@ -50,12 +51,13 @@ std::vector<Index> find_backward_begins(const Graph& graph, const Blocks& blocks
 ChainSearch::ChainSearch(const Graph& graph, const ReplayCost& replay_cost,
                          std::span<const Constraint> constraints, Replays replays)
     : graph_(graph),
-      in_seconds_(replay_cost.model() == CostModel::seconds),
+      replay_cost_(replay_cost),
       blocks_(find_blocks(graph, most_blocks(graph))),
       block_graphs_(make_block_graphs(graph, blocks_, constraints, tiny_bytes(graph))),
       backward_begin_(find_backward_begins(graph, blocks_)),
       first_demand_(first_demands(graph, 0)),
-      menus_(block_graphs_, replay_cost, menu_size(replays, blocks_.blocks.size())) {
+      menu_size_(menu_size(replays, blocks_.blocks.size())),
+      menus_(block_graphs_, replay_cost, menu_size_) {
   // The chain does not count what later passes ask for.
   well_cut_ =
       std::ranges::find(graph.events, EventKind::pass_end, &Event::kind) == graph.events.end();
@@ -69,13 +71,29 @@ ChainSearch::ChainSearch(const Graph& graph, const ReplayCost& replay_cost,
 }
 
 std::vector<ChainPoint> ChainSearch::front(const ChainSize& size) const {
+  return front(menus_.of_blocks(), size);
+}
+
+std::vector<ChainPoint> ChainSearch::front_with_relays(const ChainSize& size) {
+  const auto may_relay = [](const BlockGraph& block) { return !block.relay.graph.events.empty(); };
+  const bool are_few = blocks_.are_clean && num_blocks() <= kLongChain;
+  if (!are_few || std::ranges::none_of(block_graphs_, may_relay)) return {};
+  if (!relay_menus_) {
+    MenuSize with_relays = menu_size_;
+    with_relays.num_relays = kNumRelays;
+    relay_menus_.emplace(block_graphs_, replay_cost_, with_relays);
+  }
+  return front(relay_menus_->of_blocks(), size);
+}
+
+std::vector<ChainPoint> ChainSearch::front(std::span<const Menu* const> menus,
+                                           const ChainSize& size) const {
   ChainSize needed = size;
   if (!blocks_.are_clean) needed.max_passes = std::min(size.max_passes, 1);
   double dearest = 0;
-  for (const Menu* menu : menus_.of_blocks()) dearest += menu->dearest(needed.max_passes);
+  for (const Menu* menu : menus) dearest += menu->dearest(needed.max_passes);
   needed.max_cost = std::max(std::min(size.max_cost, dearest), 1e-9);
-  if (in_seconds_) needed.num_buckets *= kFinerInSeconds;
-  const std::vector<const Menu*>& menus = menus_.of_blocks();
+  if (replay_cost_.model() == CostModel::seconds) needed.num_buckets *= kFinerInSeconds;
   const std::size_t most_together = blocks_.are_clean ? kLongChain : kLongUncleanChain;
   if (menus.size() > most_together) return solve_in_groups(menus, needed);
   return solve_chain(menus, needed);
@@ -97,26 +115,52 @@ KeptSet ChainSearch::kept(const ChainPoint& point) const {
 
 std::vector<Index> ChainSearch::cached_from(const ChainPoint& point) const {
   const auto defers = [](const BlockChoice& choice) {
-    return choice.num_passes > 0 || choice.option->just_in_time;
+    return choice.num_passes > 0 || choice.option->timing.just_in_time ||
+           choice.out == CutFate::relayed;
   };
   if (blocks_.are_clean && std::ranges::none_of(point.choices, defers)) return {};
   std::vector<Index> from(graph_.values.size(), 0);
   std::vector<Index> reaches;  // per replay that runs across the current cut: its earliest event
   for (std::size_t b = block_graphs_.size(); b-- > 0;) {
-    const BlockGraph& block = block_graphs_[b];
     const BlockChoice& choice = point.choices[b];
     const bool was_open = choice.out != CutFate::kept;
     const Index due = was_open && choice.num_passes > 0 ? reaches.at(choice.num_passes) : 0;
-    for (const Index v : block.global) {
-      if (blocks_.made_in[v] != static_cast<Index>(b)) continue;
-      from[v] = choice.option->just_in_time ? std::max(due, first_demand_[v]) : due;
-    }
-    for (const Index v : block.boundary) from[block.global[v]] = blocks_.are_clean ? due : ~due;
-    const bool goes_on = was_open && choice.option->linked;
-    reaches.resize(goes_on ? choice.num_passes + 1 : 0);
-    if (choice.in != CutFate::kept) reaches.push_back(backward_begin_[b]);
+    leave_behind(b, choice, due, from);
+    run_across(b, choice, reaches);
   }
   return from;
+}
+
+/// Says from when on replays leave the values of block `b` behind, which is not before `due`.
+void ChainSearch::leave_behind(std::size_t b, const BlockChoice& choice, Index due,
+                               std::vector<Index>& from) const {
+  const BlockGraph& block = block_graphs_[b];
+  const Timing& timing = choice.option->timing;
+  for (const Index v : block.global) {
+    if (blocks_.made_in[v] != static_cast<Index>(b)) continue;
+    from[v] = timing.just_in_time ? std::max(due, first_demand_[v]) : due;
+  }
+  for (std::size_t i = 0; i < std::min(block.choices.size(), kMaxChoices); ++i) {
+    if (((timing.at_once >> i) & 1) != 0) from[block.global[block.choices[i]]] = due;
+  }
+  for (const Index id : block.boundary) {
+    const Index v = block.global[id];
+    from[v] = blocks_.are_clean ? due : ~due;
+    if (choice.out == CutFate::relayed) from[v] = first_demand_[v];
+  }
+}
+
+/// From the replays that run across the end of block `b` to those that run across its begin.
+void ChainSearch::run_across(std::size_t b, const BlockChoice& choice,
+                             std::vector<Index>& reaches) const {
+  const Option& option = *choice.option;
+  const bool goes_on = choice.out != CutFate::kept && option.linked;
+  if (!goes_on || !option.relays_on) reaches.resize(goes_on ? choice.num_passes + 1 : 0);
+  if (choice.in == CutFate::kept) return;
+  if (choice.in != CutFate::relayed) return reaches.push_back(backward_begin_[b]);
+  for (std::size_t i = 0; i < option.num_reaches; ++i) {
+    reaches.push_back(first_demand_[block_graphs_[b].global[option.reached_for[i]]]);
+  }
 }
 
 }  // namespace gradrecomp::plan

@@ -2,6 +2,7 @@
 
 #include <cstddef>
 #include <cstdint>
+#include <optional>
 #include <span>
 #include <vector>
 
@@ -23,6 +24,10 @@ class ChainSearch {
   /// What the chain does, for every point of its front up to a cost.
   [[nodiscard]] std::vector<ChainPoint> front(const ChainSize& size) const;
 
+  /// The same where boundaries may be relayed, too, see Note [ Relays ] in option_meter.cpp; empty
+  /// where none can be.
+  [[nodiscard]] std::vector<ChainPoint> front_with_relays(const ChainSize& size);
+
   /// The values that a point of the front keeps.
   [[nodiscard]] KeptSet kept(const ChainPoint& point) const;
 
@@ -36,13 +41,21 @@ class ChainSearch {
   [[nodiscard]] std::size_t num_blocks() const { return blocks_.blocks.size(); }
 
  private:
+  [[nodiscard]] std::vector<ChainPoint> front(std::span<const Menu* const> menus,
+                                              const ChainSize& size) const;
+  void leave_behind(std::size_t b, const BlockChoice& choice, Index due,
+                    std::vector<Index>& from) const;
+  void run_across(std::size_t b, const BlockChoice& choice, std::vector<Index>& reaches) const;
+
   const Graph& graph_;
-  bool in_seconds_;
+  const ReplayCost& replay_cost_;
   Blocks blocks_;
   std::vector<BlockGraph> block_graphs_;
   std::vector<Index> backward_begin_;  ///< per block: the first event of its backward
   std::vector<Index> first_demand_;    ///< per value
+  MenuSize menu_size_;
   Menus menus_;
+  std::optional<Menus> relay_menus_;
   bool well_cut_ = true;
 };
 

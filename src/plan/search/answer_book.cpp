@@ -36,6 +36,11 @@ namespace {
 constexpr int kBucketsPerBlock = 3;
 constexpr int kFewestBuckets = 400;
 constexpr int kNumOpenPoints = 12;
+constexpr int kBucketsOfRelays = 160;
+constexpr int kPassesOfRelays = 2;
+constexpr double kRoomForPasses = 1.05;
+constexpr int kOpenPointsOfRelays = 24;
+constexpr double kHighOverhead = 0.2;
 constexpr int kNumCuts = 8;            // of each chapter
 constexpr double kPolicyEvents = 3e5;  // as many as the simulations of one policy's numbers take
 constexpr double kSpareEvents = 2e6;
@@ -160,7 +165,7 @@ void AnswerBook::finish() {
 void AnswerBook::write_next_chapter() {
   const Chapter& chapter = kChapters.at(chapter_++);
   above_ = written_to_;
-  if (chapter.chain_to > 0) add_chain(chapter.chain_to, num_passes(chapter.max_passes));
+  if (chapter.chain_to > 0) add_chain(chapter.chain_to, chapter.max_passes);
   add_cuts(chapter.up_to);
   search(chapter.up_to, chapter.effort);
   written_to_ = chapter.up_to;
@@ -172,21 +177,33 @@ int AnswerBook::num_buckets() const {
   return std::max(kFewestBuckets, kBucketsPerBlock * static_cast<int>(chain_.num_blocks()));
 }
 
-/// `wanted`, or more where that takes little time: in a chain of few blocks, and in FLOPs, by which
-/// many plans cost the same.
-int AnswerBook::num_passes(int wanted) const {
+/// `wanted`, or more where that takes little time or pays: in a chain of few blocks; in FLOPs, by
+/// which many plans cost the same; and where overhead is high.
+int AnswerBook::num_passes(int wanted, double max_overhead) const {
   if (effort_ <= 0) return wanted;
   const std::size_t num_blocks = chain_.num_blocks();
   if (num_blocks <= kFewBlocks) return kMostPasses;
-  const bool in_flops = replay_cost_.model() == CostModel::flops;
-  return in_flops && num_blocks <= kManyBlocks ? std::max(wanted, 2) : wanted;
+  const bool pays = replay_cost_.model() == CostModel::flops || max_overhead >= kHighOverhead;
+  return pays && num_blocks <= kManyBlocks ? std::max(wanted, 2) : wanted;
 }
 
 void AnswerBook::add_chain(double max_overhead, int max_passes) {
-  const std::vector<ChainPoint> points = chain_.front({.max_cost = max_overhead,
-                                                       .num_buckets = num_buckets(),
-                                                       .num_open_points = kNumOpenPoints,
-                                                       .max_passes = max_passes});
+  add_points(chain_.front({.max_cost = max_overhead,
+                           .num_buckets = num_buckets(),
+                           .num_open_points = kNumOpenPoints,
+                           .max_passes = num_passes(max_passes, max_overhead)}));
+  const bool in_flops = replay_cost_.model() == CostModel::flops;
+  if (effort_ <= 0 || max_overhead < (in_flops ? kHighOverhead : kMostOnce)) return;
+  bound_.tighten(max_overhead, kNumCuts);
+  if (gap(above_) < kSmallGap) return;
+  // What passes count in FLOPs is not in the overhead.
+  add_points(chain_.front_with_relays({.max_cost = kRoomForPasses * max_overhead,
+                                       .num_buckets = kBucketsOfRelays,
+                                       .num_open_points = kOpenPointsOfRelays,
+                                       .max_passes = std::min(max_passes, kPassesOfRelays)}));
+}
+
+void AnswerBook::add_points(const std::vector<ChainPoint>& points) {
   constexpr auto kAnyPeak = std::numeric_limits<std::int64_t>::max();
   for_each_large_step(points, kAnyPeak, [&](const ChainPoint& point) {
     add(local_search_.evaluate(chain_.kept(point), chain_.cached_from(point)));

@@ -50,8 +50,9 @@ class AnswerBook {
   void write_next_chapter();
   void add_policies();
   [[nodiscard]] int num_buckets() const;
-  [[nodiscard]] int num_passes(int wanted) const;
+  [[nodiscard]] int num_passes(int wanted, double max_overhead) const;
   void add_chain(double max_overhead, int max_passes);
+  void add_points(const std::vector<ChainPoint>& points);
   void add_cuts(double max_overhead);
   void search(double max_overhead, double effort);
   [[nodiscard]] std::vector<Candidate> starts(double max_overhead) const;

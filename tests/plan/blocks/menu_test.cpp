@@ -85,7 +85,7 @@ class Meter {
   /// The peak from the block's own reach on where no later block's replay has made its inputs.
   std::int64_t tail_peak(const Option& option, Fate fate) {
     std::vector<Index> from(block_.graph.values.size(), 0);
-    if (option.just_in_time) from = first_demands();
+    if (option.timing.just_in_time) from = first_demands();
     for (const Index v : block_.inputs) from[v] = option.linked ? block_.sweep_end : 0;
     run(option.kept, fate, from);
     return highest(reach(option.linked ? block_.sweep_end : 0), num_events());
@@ -178,7 +178,7 @@ void count_missed(const BlockGraph& block, const ReplayCost& replay_cost, Count&
   for (const Fate fate : fates(block)) {
     std::vector<Figures> plain;
     for (const Option& o : menu.of(fate.out, fate.in)) {
-      if (!o.just_in_time) plain.push_back(figures_of(o));
+      if (!o.timing.just_in_time) plain.push_back(figures_of(o));
     }
     for (std::uint64_t kept = 0; kept < std::uint64_t{1} << block.choices.size(); ++kept) {
       const Figures found = meter.measure(kept, fate, false);
@@ -233,11 +233,11 @@ TEST(Menu, HoldsNearlyAllThatIsBestOfMoreChoices) {
 /// Every option does what it says, and no other one does as well in everything.
 void expect_real(const std::vector<Option>& options, Meter& meter, Fate fate) {
   for (const Option& o : options) {
-    const Figures found = meter.measure(o.kept, fate, o.just_in_time);
+    const Figures found = meter.measure(o.kept, fate, o.timing.just_in_time);
     EXPECT_TRUE(found.equals(figures_of(o))) << o.kept;
     EXPECT_EQ(o.tail_peak_bytes, meter.tail_peak(o, fate));
     for (const Option& other : options) {
-      const bool same_kind = &o != &other && o.just_in_time == other.just_in_time;
+      const bool same_kind = &o != &other && o.timing.just_in_time == other.timing.just_in_time;
       EXPECT_FALSE(same_kind && figures_of(other).as_good_as(figures_of(o)));
     }
   }

@@ -19,7 +19,7 @@ inline std::vector<BlockChoice> choices_of(const Menu& menu) {
   for (const CutFate out : kCutFates) {
     for (const CutFate in : kCutFates) {
       for (const Option& option : menu.of(out, in)) {
-        if (!option.just_in_time) choices.push_back({&option, out, in});
+        if (!option.timing.just_in_time) choices.push_back({&option, out, in});
       }
     }
   }

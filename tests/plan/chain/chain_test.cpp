@@ -109,7 +109,7 @@ class AllPlans {
     }
     for (const CutFate in : {CutFate::kept, CutFate::dropped}) {
       for (const Option& o : chain_.menus[k - 1].of(behind.crossing, in)) {
-        if (o.just_in_time && !nested_) continue;
+        if (o.timing.just_in_time && !nested_) continue;
         const auto num_reaches = nested_ ? static_cast<int>(behind.since.size()) : 0;
         for (int passes = 0; passes < std::max(1, num_reaches); ++passes) {
           choices_[k - 1] = {&o, behind.crossing, in, passes};
