@@ -28,10 +28,10 @@ bool is_followed(const Option& option, CutFate in) {
 }
 
 void put(Menu& menu, std::vector<Option> options, OptionMeter& meter) {
-  const auto [out, in] = meter.fates();
+  const CutFate in = meter.in();
   std::erase_if(options, [in](const Option& option) { return !is_followed(option, in); });
   complete(menu, options, meter);
-  std::vector<Option>& all = menu.of(out, in);
+  std::vector<Option>& all = menu.of(meter.out(), in);
   all.insert(all.end(), options.begin(), options.end());
 }
 
@@ -42,11 +42,27 @@ void add_options(Menu& menu, OptionMeter meter, const MenuSize& size) {
   put(menu, search.just_in_time({.just_in_time = true}, size.num_just_in_time), meter);
 }
 
-/// What ops with FLOPs make is left behind at once there, and all else just in time.
-void add_relays(Menu& menu, OptionMeter meter, const MenuSize& size) {
+/// For a boundary that is relayed. What ops with FLOPs make is left behind at once there, and all
+/// else just in time.
+void add_relaying(Menu& menu, OptionMeter meter, const MenuSize& size) {
   MenuSearch search(meter, size.num_simulations);
   const Timing timing{.just_in_time = true, .at_once = meter.choices_with_flops()};
   put(menu, search.just_in_time(timing, size.num_options, true), meter);
+}
+
+void add_relays(Menu& menu, const BlockGraph& block, const ReplayCost& replay_cost,
+                const MenuSize& size) {
+  const MenuSize each{size.num_simulations, size.num_relays, size.num_relays / 2};
+  const std::span<const CutFate> outs = fates_of(block.boundary, block.num_large_boundary);
+  const std::span<const CutFate> ins = fates_of(block.inputs, block.num_large_inputs);
+  const bool may_relay = !block.relay.graph.events.empty();
+  constexpr CutFate kRelayed = CutFate::relayed;
+  if (block.inputs_may_be_relayed) {
+    for (const CutFate out : outs) add_options(menu, {block, replay_cost, out, kRelayed}, each);
+    if (may_relay) add_relaying(menu, {block, replay_cost, kRelayed, kRelayed}, each);
+  }
+  if (!may_relay) return;
+  for (const CutFate in : ins) add_relaying(menu, {block, replay_cost, kRelayed, in}, each);
 }
 
 }  // namespace
@@ -71,19 +87,7 @@ Menu make_menu(const BlockGraph& block, const ReplayCost& replay_cost, const Men
   for (const CutFate out : outs) {
     for (const CutFate in : ins) add_options(menu, {block, replay_cost, out, in}, each);
   }
-  if (size.num_relays == 0) return menu;
-  each.num_options = size.num_relays;
-  each.num_just_in_time = size.num_relays / 2;
-  if (block.inputs_may_be_relayed) {
-    for (const CutFate out : outs) {
-      add_options(menu, {block, replay_cost, out, CutFate::relayed}, each);
-    }
-  }
-  if (block.relay.graph.events.empty()) return menu;
-  for (const CutFate in : ins) add_relays(menu, {block, replay_cost, CutFate::relayed, in}, each);
-  if (block.inputs_may_be_relayed) {
-    add_relays(menu, {block, replay_cost, CutFate::relayed, CutFate::relayed}, each);
-  }
+  if (size.num_relays > 0) add_relays(menu, block, replay_cost, size);
   return menu;
 }
 

@@ -1,7 +1,6 @@
 #pragma once
 
 #include <cstdint>
-#include <utility>
 #include <vector>
 
 #include "gradrecomp/plan/simulate.h"
@@ -25,7 +24,8 @@ class OptionMeter {
   ReplayList replays(const Option& option);
 
   [[nodiscard]] const BlockGraph& block() const { return block_; }
-  [[nodiscard]] std::pair<CutFate, CutFate> fates() const { return {out_, in_}; }
+  [[nodiscard]] CutFate out() const { return out_; }
+  [[nodiscard]] CutFate in() const { return in_; }
   /// A bit for each choice that an op with FLOPs makes.
   [[nodiscard]] std::uint64_t choices_with_flops() const;
 

@@ -9,8 +9,8 @@
 namespace gradrecomp::plan {
 namespace {
 
-constexpr std::size_t kMost = 300;        // of partial plans that ask for the same
-constexpr std::size_t kMostByPrice = 24;  // the same where loads do not matter
+constexpr std::size_t kMost = 300;         // of partial plans that ask for the same
+constexpr std::size_t kMostByPrice = 100;  // the same where loads do not matter
 
 bool is_no_worse(const Course& course, const Course& other) {
   for (std::size_t i = 0; i < course.loads.size(); ++i) {

@@ -10,15 +10,22 @@
 namespace gradrecomp::plan {
 namespace {
 
-constexpr int kMostLines = 60;
-constexpr std::int64_t kMostForALine = 80'000'000;  // partial plans
+constexpr int kMostLines = 400;
+constexpr int kUsualLines = 60;
+constexpr int kPatience = 10;  // lines that prove no more, until more visits are told apart
+constexpr int kStuck = 15;     // the same, until the fit ends
+constexpr int kFewestVisits = 2;
+constexpr int kMuchMore = 5;  // times the work for each visit more
+constexpr double kFirstReach = 20;
+constexpr double kReachOfMoreVisits = 60;
+constexpr double kLittleLeft = 0.0003;  // of the plain peak
 
 }  // namespace
 
 LineFit::LineFit(OpProgram& program, const Proof& first, std::int64_t plain_peak_bytes)
     : program_(program),
       scale_bytes_(static_cast<double>(plain_peak_bytes)),
-      weights_{.price = static_cast<double>(first.price)},
+      reach_(kFirstReach),
       best_{.line = first} {
   choose_moments(first);
 }
@@ -41,19 +48,16 @@ void LineFit::choose_moments(const Proof& first) {
     const auto place = std::min(static_cast<std::size_t>(event) / stride, weights.size() - 1);
     weights[place] += std::ldexp(static_cast<double>(weight), -ProvenLine::kWeightBits);
   }
-  for (const double weight : weights) weights_.logs.push_back(std::log(weight));
+  for (const double weight : weights) point_.logs.push_back(std::log(weight));
 }
 
 Proof LineFit::current() const {
   constexpr std::int64_t kLeastWeight = std::int64_t{1} << (ProvenLine::kWeightBits - 10);
-  const double highest = std::ranges::max(weights_.logs);
-  double sum = 0;
-  for (const double log_weight : weights_.logs) sum += std::exp(log_weight - highest);
+  const std::vector<double> weights = weights_of(point_.logs);
   const double highest_price = static_cast<double>(ProvenLine::kHighestPrice);
-  Proof line{.price = std::llround(std::min(weights_.price, highest_price))};
+  Proof line{.price = std::llround(std::min(point_.price / price_scale_, highest_price))};
   for (std::size_t m = 0; m < moments_.size(); ++m) {
-    const double weight = std::exp(weights_.logs[m] - highest) / sum;
-    const auto whole = std::llround(std::ldexp(weight, ProvenLine::kWeightBits));
+    const auto whole = std::llround(std::ldexp(weights[m], ProvenLine::kWeightBits));
     if (whole >= kLeastWeight) line.moments.push_back({moments_[m], whole});
   }
   return line;
@@ -65,72 +69,135 @@ void LineFit::note(std::int64_t peak_bytes, const Proof& line) {
   best_.line = line;
 }
 
-LineFit::Fitted LineFit::run(const Goal& goal, std::int64_t most_work) {
-  work_left_ = most_work;
-  best_.peak_bytes = goal.proven_peak_bytes;
-  for (int i = 0; i < kMostLines && work_left_ > 0 && best_.peak_bytes < goal.peak_bytes; ++i) {
+const LineFit::Fitted& LineFit::run(const Goal& goal, std::int64_t work) {
+  best_.peak_bytes = std::max(best_.peak_bytes, goal.proven_peak_bytes);
+  if (num_lines_ == 0) scale_price(goal.units);
+  while (!is_done(goal, work)) {
     const Proof line = current();
     program_.follow(line);
-    if (i == 0) num_visits_ = num_visits_within(goal, work_left_ / kMostLines);
+    if (num_lines_++ == 0) num_visits_ = num_visits_within(goal, work / kUsualLines);
     auto least = least_under(line, goal);
-    if (least.gave_up || !least.exists) break;
+    if (!least.exists) break;
+    if (least.gave_up) {
+      if (!tell_fewer_apart()) break;
+      continue;
+    }
     note(least.least_peak_bytes, line);
-    step(std::move(least), goal.units);
+    if (!tell_more_apart_where_idle(least)) step(line, least, goal.units);
   }
   return best_;
 }
 
+/// So that the price is that of all units that are allowed, as a share of the plain peak.
+void LineFit::scale_price(std::int64_t units) {
+  const double weight = std::ldexp(scale_bytes_, ProvenLine::kWeightBits);
+  price_scale_ = static_cast<double>(std::max<std::int64_t>(1, units)) / weight;
+  point_.price = static_cast<double>(best_.line.price) * price_scale_;
+}
+
+bool LineFit::is_done(const Goal& goal, std::int64_t work) const {
+  return best_.peak_bytes >= goal.peak_bytes || num_lines_ >= kMostLines || num_idle_ >= kStuck ||
+         work_ >= work;
+}
+
+/// What fewer visits cannot prove, more may, in several times the work: from the weights on under
+/// which fewer have proven most.
+bool LineFit::tell_more_apart_where_idle(const OpProgram::Priced& least) {
+  ++num_idle_;
+  if (least.least_peak_bytes > highest_least_bytes_) {
+    num_idle_ = 0;
+    highest_least_bytes_ = least.least_peak_bytes;
+    highest_ = point_;
+  }
+  const bool pays = num_visits_ < most_visits_ && least.work < kMostPricedWork / kMuchMore;
+  const auto highest = static_cast<double>(highest_least_bytes_);
+  const bool is_level = promised_ - highest / scale_bytes_ < kLittleLeft;
+  num_level_ = is_level ? num_level_ + 1 : 0;
+  const bool has_converged = num_level_ >= kPatience / 2;
+  if (has_converged && !pays) num_idle_ = kStuck;
+  if ((num_idle_ < kPatience && !has_converged) || !pays) return false;
+  ++num_visits_;
+  num_idle_ = 0;
+  num_level_ = 0;
+  point_ = highest_;
+  bundle_.clear();
+  center_ = {};
+  promised_ = 1;
+  reach_ = std::min(reach_, kReachOfMoreVisits);
+  return true;
+}
+
+/// Where so many take too long, for good. False if there are fewest already.
+bool LineFit::tell_fewer_apart() {
+  if (num_visits_ == kFewestVisits) return false;
+  most_visits_ = --num_visits_;
+  return true;
+}
+
 /// As many as can be told apart with so much work for a line.
 int LineFit::num_visits_within(const Goal& goal, std::int64_t work) {
-  constexpr int kFewest = 2;
-  for (int num_visits = kMostVisits; num_visits > kFewest; --num_visits) {
+  for (int num_visits = kMostVisits; num_visits > kFewestVisits; --num_visits) {
     const auto least = program_.find_priced(next_limits(goal), {work, num_visits});
-    work_left_ -= least.work;
+    work_ += least.work;
     if (!least.gave_up) return num_visits;
   }
-  return kFewest;
+  return kFewestVisits;
 }
 
 // The nearer a limit is to what is proven, the fewer partial plans are within it. So it rises with
-// that, by a hundredth of the plain peak.
+// that, by a small part of the plain peak.
 PlanLimits LineFit::next_limits(const Goal& goal) const {
-  const auto rise = static_cast<std::int64_t>(scale_bytes_ / 100) + 1;
+  constexpr double kRise = 1.0 / 400;
+  const auto rise = static_cast<std::int64_t>(kRise * scale_bytes_) + 1;
   return {std::min(goal.peak_bytes - 1, best_.peak_bytes + rise), goal.units};
 }
 
 OpProgram::Priced LineFit::least_under(const Proof& line, const Goal& goal) {
   for (;;) {
     const PlanLimits limits = next_limits(goal);
-    auto least = program_.find_priced(limits, {kMostForALine, num_visits_});
-    work_left_ -= least.work;
+    auto least = program_.find_priced(limits, {kMostPricedWork, num_visits_});
+    work_ += least.work;
     if (least.exists) return least;
     note(limits.peak_bytes + 1, line);
     if (best_.peak_bytes >= goal.peak_bytes) return least;
   }
 }
 
-/// Moments at which the cheapest partial plan holds much get more weight, and replays a higher
-/// price if it has too many of them. A step that has led to much worse is taken back, and a smaller
-/// one made.
-void LineFit::step(OpProgram::Priced least, std::int64_t units) {
-  constexpr double kMuch = 0.015;
-  constexpr double kPriceRate = 0.005;
-  constexpr double kSlowing = 0.98;
-  const auto much = static_cast<std::int64_t>(kMuch * scale_bytes_);
-  const bool is_first = base_.logs.empty();
-  if (is_first || least.least_peak_bytes > base_least_.least_peak_bytes - much) {
-    base_ = weights_;
-    base_least_ = std::move(least);
-    rate_ *= kSlowing;
+/// To where the planes through what cheapest partial plans hold leave most. Goes on from the last
+/// line that has kept some of what was promised of it.
+void LineFit::step(const Proof& line, const OpProgram::Priced& least, std::int64_t units) {
+  constexpr double kPartHeld = 0.1;
+  constexpr double kFurther = 1.3;
+  constexpr double kNearer = 0.95;
+  const double value = static_cast<double>(least.least_peak_bytes) / scale_bytes_;
+  add_plane(line, least, units);
+  const bool is_first = center_.logs.empty();
+  if (is_first || value > center_value_ + kPartHeld * (promised_ - center_value_)) {
+    center_ = point_;
+    center_value_ = value;
+    reach_ *= is_first ? 1 : kFurther;
   } else {
-    rate_ /= 2;
+    reach_ *= kNearer;
   }
-  weights_ = base_;
-  weights_.price *= std::exp((base_least_.units > units ? kPriceRate : -kPriceRate) * rate_);
-  for (std::size_t m = 0; m < moments_.size(); ++m) {
-    const double load = static_cast<double>(base_least_.loads[moments_[m]]) / scale_bytes_;
-    weights_.logs[m] += rate_ * load;
+  Bundle::Step next = bundle_.step_from(center_, reach_);
+  point_ = std::move(next.point);
+  promised_ = next.promised;
+}
+
+void LineFit::add_plane(const Proof& line, const OpProgram::Priced& least, std::int64_t units) {
+  Bundle::Plane plane{.value = static_cast<double>(least.least_peak_bytes) / scale_bytes_};
+  for (const Index moment : moments_) {
+    plane.of_weights.push_back(static_cast<double>(least.loads[moment]) / scale_bytes_);
   }
+  plane.of_price = static_cast<double>(least.units - units) / static_cast<double>(units);
+  std::vector<double> weights(moments_.size(), 0);
+  auto next = line.moments.begin();
+  for (std::size_t m = 0; m < moments_.size() && next != line.moments.end(); ++m) {
+    if (next->event != moments_[m]) continue;
+    weights[m] = std::ldexp(static_cast<double>(next->weight), -ProvenLine::kWeightBits);
+    ++next;
+  }
+  bundle_.add(weights, static_cast<double>(line.price) * price_scale_, std::move(plane));
 }
 
 }  // namespace gradrecomp::plan

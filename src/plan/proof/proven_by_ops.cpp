@@ -1,47 +1,48 @@
 #include "proven_by_ops.h"
 
+#include <algorithm>
 #include <cmath>
 #include <utility>
 
+#include "line_fit.h"
 #include "plan/bounds/cost_units.h"
 
 namespace gradrecomp::plan {
 namespace {
 
-constexpr std::int64_t kMostWork = 300'000'000;  // some seconds
-constexpr std::int64_t kMostPricedWork = 80'000'000;
-constexpr std::int64_t kMostFitWork = 300'000'000;  // two seconds
+constexpr std::int64_t kMostWork = 700'000'000;          // some twenty seconds
+constexpr std::int64_t kMostForFewVisits = 300'000'000;  // which are worth no more
 constexpr int kFewVisits = 2;
-constexpr int kMuchMore = 2;  // times the work for each visit more
 
 }  // namespace
 
 ProvenByOps::ProvenByOps(const Graph& graph, const ReplayCost& replay_cost, const Proof& proof)
-    : line_(proof), program_(graph, replay_cost, proof), work_left_(kMostWork) {}
+    : program_(graph, replay_cost, proof), work_left_(kMostWork) {}
 
-LineFit::Fitted ProvenByOps::fitted(const Plan& plan, double overhead) {
-  LineFit fit(program_, line_, plan.predicted_plain_peak_bytes);
-  const LineFit::Goal goal{plan.proven_peak_bytes, plan.predicted_peak_bytes,
-                           units_around(overhead)};
-  auto fitted = fit.run(goal, kMostFitWork);
-  program_.follow(line_);
-  return fitted;
+bool ProvenByOps::denies(const PlanLimits& limits) {
+  return (!by_loads_ && denies_by_prices(limits)) || denies_by_loads(limits);
 }
 
 // With more visits more is proven, and it takes several times as long.
-bool ProvenByOps::denies(const PlanLimits& limits) {
+bool ProvenByOps::denies_by_prices(const PlanLimits& limits) {
   for (int visits = kFewVisits; visits <= kMostVisits; ++visits) {
     const auto priced = program_.find_priced(limits, {kMostPricedWork, visits});
     if (!priced.exists) return true;
     if (priced.gave_up) break;
   }
+  return false;
+}
+
+bool ProvenByOps::denies_by_loads(const PlanLimits& limits) {
   std::int64_t work_left = work_left_;
   for (int visits = kFewVisits; visits <= kMostVisits; ++visits) {
-    const auto answer = program_.find(limits, {work_left, visits});
+    const std::int64_t most =
+        visits == kFewVisits ? std::min(work_left, kMostForFewVisits) : work_left;
+    const auto answer = program_.find(limits, {most, visits});
     work_left -= answer.work;
     if (shares_work_) work_left_ = work_left;
     if (!answer.exists) return true;
-    if (answer.gave_up || work_left < kMuchMore * answer.work) break;
+    if (answer.gave_up || work_left < answer.work) break;
   }
   return false;
 }

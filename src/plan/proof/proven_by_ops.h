@@ -4,7 +4,6 @@
 
 #include "gradrecomp/plan/graph.h"
 #include "gradrecomp/plan/plan.h"
-#include "line_fit.h"
 #include "plan/op_program/op_program.h"
 #include "plan/simulator/replay_cost.h"
 
@@ -20,19 +19,20 @@ class ProvenByOps {
   /// Whether it proves that no plan of at most this peak has a lower overhead.
   [[nodiscard]] bool is_proven_overhead(double overhead, std::int64_t peak_bytes);
 
-  /// A line under which it proves more about the peak of `plan`, if that cost `overhead`.
-  LineFit::Fitted fitted(const Plan& plan, double overhead);
-
   /// From now on all questions together may take no more than one does.
   void share_work() { shares_work_ = true; }
+  /// From now on questions are asked without prices, which prove no more than a fit has found.
+  void go_on_by_loads() { by_loads_ = true; }
 
  private:
   bool denies(const PlanLimits& limits);
+  bool denies_by_prices(const PlanLimits& limits);
+  bool denies_by_loads(const PlanLimits& limits);
 
-  Proof line_;
   OpProgram program_;
   std::int64_t work_left_;
   bool shares_work_ = false;
+  bool by_loads_ = false;
 };
 
 }  // namespace gradrecomp::plan

@@ -193,14 +193,16 @@ void AnswerBook::add_chain(double max_overhead, int max_passes) {
                            .num_open_points = kNumOpenPoints,
                            .max_passes = num_passes(max_passes, max_overhead)}));
   const bool in_flops = replay_cost_.model() == CostModel::flops;
-  if (effort_ <= 0 || max_overhead < (in_flops ? kHighOverhead : kMostOnce)) return;
+  const bool may_pay = max_overhead >= (in_flops ? kHighOverhead : kMostOnce);
+  // Where blocks are few, the search makes up for what passes through all of them leave.
+  if (effort_ <= 0 || !may_pay || chain_.num_blocks() <= kFewBlocks) return;
   bound_.tighten(max_overhead, kNumCuts);
   if (gap(above_) < kSmallGap) return;
   // What passes count in FLOPs is not in the overhead.
   add_points(chain_.front_with_relays({.max_cost = kRoomForPasses * max_overhead,
                                        .num_buckets = kBucketsOfRelays,
                                        .num_open_points = kOpenPointsOfRelays,
-                                       .max_passes = std::min(max_passes, kPassesOfRelays)}));
+                                       .max_passes = kPassesOfRelays}));
 }
 
 void AnswerBook::add_points(const std::vector<ChainPoint>& points) {
