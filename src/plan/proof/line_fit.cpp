@@ -12,8 +12,8 @@ namespace {
 
 constexpr int kMostLines = 400;
 constexpr int kUsualLines = 60;
-constexpr int kPatience = 10;  // lines that prove no more, until more visits are told apart
-constexpr int kStuck = 15;     // the same, until the fit ends
+constexpr int kPatience = 25;  // lines that prove no more, until more visits are told apart
+constexpr int kStuck = 40;     // the same, until the fit ends
 constexpr int kFewestVisits = 2;
 constexpr int kMuchMore = 5;  // times the work for each visit more
 constexpr double kFirstReach = 20;
@@ -167,8 +167,7 @@ OpProgram::Priced LineFit::least_under(const Proof& line, const Goal& goal) {
 /// line that has kept some of what was promised of it.
 void LineFit::step(const Proof& line, const OpProgram::Priced& least, std::int64_t units) {
   constexpr double kPartHeld = 0.1;
-  constexpr double kFurther = 1.3;
-  constexpr double kNearer = 0.95;
+  constexpr double kFurther = 1.5;
   const double value = static_cast<double>(least.least_peak_bytes) / scale_bytes_;
   add_plane(line, least, units);
   const bool is_first = center_.logs.empty();
@@ -176,8 +175,6 @@ void LineFit::step(const Proof& line, const OpProgram::Priced& least, std::int64
     center_ = point_;
     center_value_ = value;
     reach_ *= is_first ? 1 : kFurther;
-  } else {
-    reach_ *= kNearer;
   }
   Bundle::Step next = bundle_.step_from(center_, reach_);
   point_ = std::move(next.point);

@@ -58,7 +58,8 @@ class PeakProver {
         overhead_(plan.predicted_overhead(plan.cost)),
         begin_(begin_of_fit(graph, replay_cost, plan)),
         program_(graph, replay_cost, begin_),
-        fit_(program_, begin_, plan.predicted_plain_peak_bytes) {}
+        fit_(program_, begin_, plan.predicted_plain_peak_bytes),
+        tried_(begin_) {}
 
   /// Takes long only where the usual work leaves more than kOpen.
   void run() {
@@ -104,7 +105,7 @@ class PeakProver {
   Proof begin_;
   OpProgram program_;
   LineFit fit_;
-  Proof tried_;  ///< the last line that has been used
+  Proof tried_;  ///< the last line that was fitted and used
 };
 
 /// The same for the overhead.
