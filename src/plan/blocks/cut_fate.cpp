@@ -6,7 +6,8 @@ namespace gradrecomp::plan {
 
 std::span<const CutFate> fates_of(std::span<const Index> crossing, std::size_t num_large) {
   static constexpr std::array kWhole{CutFate::dropped, CutFate::kept};
-  if (num_large == kMostApart) return std::span(kCutFates).first(4);
+  static_assert(kCutFates.back() == CutFate::relayed);
+  if (num_large == kMostApart) return std::span(kCutFates).first(kCutFates.size() - 1);
   return crossing.empty() ? std::span(kWhole).last(1) : std::span(kWhole);
 }
 

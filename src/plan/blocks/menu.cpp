@@ -39,7 +39,7 @@ void add_options(Menu& menu, OptionMeter meter, const MenuSize& size) {
   MenuSearch search(meter, size.num_simulations);
   put(menu, search.at_once(size.num_options), meter);
   if (size.num_just_in_time == 0) return;
-  put(menu, search.just_in_time({.just_in_time = true}, size.num_just_in_time), meter);
+  put(menu, search.just_in_time(size.num_just_in_time), meter);
 }
 
 /// For a boundary that is relayed. What ops with FLOPs make is left behind at once there, and all
@@ -47,7 +47,7 @@ void add_options(Menu& menu, OptionMeter meter, const MenuSize& size) {
 void add_relaying(Menu& menu, OptionMeter meter, const MenuSize& size) {
   MenuSearch search(meter, size.num_simulations);
   const Timing timing{.just_in_time = true, .at_once = meter.choices_with_flops()};
-  put(menu, search.just_in_time(timing, size.num_options, true), meter);
+  put(menu, search.timed(timing, size.num_options), meter);
 }
 
 void add_relays(Menu& menu, const BlockGraph& block, const ReplayCost& replay_cost,

@@ -1,6 +1,7 @@
 #include "menu_search.h"
 
 #include <algorithm>
+#include <utility>
 
 #include "option_thinning.h"
 
@@ -20,25 +21,6 @@ namespace gradrecomp::plan {
 namespace {
 
 constexpr std::size_t kFewChoices = 8;
-
-template <typename Entries>
-void add(Entries& entries, const Option& option) {
-  const auto covers = [&](const auto& entry) { return as_good(entry.option, option); };
-  if (std::ranges::any_of(entries, covers)) return;
-  std::erase_if(entries, [&](const auto& entry) { return as_good(option, entry.option); });
-  entries.push_back({option, false});
-}
-
-template <typename Entries>
-std::vector<Option> thinned(const Entries& entries, int num_options) {
-  std::vector<Option> options;
-  for (const auto& entry : entries) options.push_back(entry.option);
-  if (options.size() > static_cast<std::size_t>(num_options)) {
-    options = thinned_options(std::move(options), num_options);
-  }
-  std::ranges::stable_sort(options, {}, &Option::cost);
-  return options;
-}
 
 }  // namespace
 
@@ -81,19 +63,42 @@ void MenuSearch::try_set(std::uint64_t kept) {
   add(entries_, option);
 }
 
+void MenuSearch::add(std::vector<Entry>& entries, const Option& option) {
+  const auto covers = [&](const Entry& entry) { return as_good(entry.option, option); };
+  if (std::ranges::any_of(entries, covers)) return;
+  std::erase_if(entries, [&](const Entry& entry) { return as_good(option, entry.option); });
+  entries.push_back({option, false});
+}
+
+std::vector<Option> MenuSearch::thinned(const std::vector<Entry>& entries, int num_options) {
+  std::vector<Option> options;
+  for (const Entry& entry : entries) options.push_back(entry.option);
+  if (options.size() > static_cast<std::size_t>(num_options)) {
+    options = thinned_options(std::move(options), num_options);
+  }
+  std::ranges::stable_sort(options, {}, &Option::cost);
+  return options;
+}
+
 std::vector<Option> MenuSearch::at_once(int num_options) const {
   return thinned(entries_, num_options);
 }
 
-std::vector<Option> MenuSearch::just_in_time(const Timing& timing, int num_options, bool wanted) {
+std::vector<Option> MenuSearch::just_in_time(int num_options) {
   std::vector<Entry> entries;
   for (const Entry& entry : entries_) {
-    const Option option = meter_.measure(entry.option.kept, timing);
+    const Option option = meter_.measure(entry.option.kept, {.just_in_time = true});
     const bool saves = option.swept_bytes < entry.option.swept_bytes ||
                        option.early_peak_bytes < entry.option.early_peak_bytes ||
                        option.late_peak_bytes < entry.option.late_peak_bytes;
-    if (saves || wanted) add(entries, option);
+    if (saves) add(entries, option);
   }
+  return thinned(entries, num_options);
+}
+
+std::vector<Option> MenuSearch::timed(const Timing& timing, int num_options) {
+  std::vector<Entry> entries;
+  for (const Entry& entry : entries_) add(entries, meter_.measure(entry.option.kept, timing));
   return thinned(entries, num_options);
 }
 

@@ -20,9 +20,12 @@ class MenuSearch {
   /// The options whose dropped values replays leave behind at once.
   [[nodiscard]] std::vector<Option> at_once(int num_options) const;
 
-  /// The same sets of kept values, where values wait for their own demand, but for those that
-  /// `timing` names. Without those that gain nothing by it, unless all are `wanted`.
-  std::vector<Option> just_in_time(const Timing& timing, int num_options, bool wanted = false);
+  /// The same sets of kept values where dropped ones wait for their own demand; without sets that
+  /// gain nothing by it.
+  [[nodiscard]] std::vector<Option> just_in_time(int num_options);
+
+  /// All of the same sets, with this timing.
+  [[nodiscard]] std::vector<Option> timed(const Timing& timing, int num_options);
 
  private:
   struct Entry {
@@ -30,6 +33,8 @@ class MenuSearch {
     bool tried = false;
   };
 
+  static void add(std::vector<Entry>& entries, const Option& option);
+  static std::vector<Option> thinned(const std::vector<Entry>& entries, int num_options);
   [[nodiscard]] std::uint64_t saved() const;
   void try_set(std::uint64_t kept);
 
