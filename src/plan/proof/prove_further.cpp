@@ -58,8 +58,7 @@ class PeakProver {
         overhead_(plan.predicted_overhead(plan.cost)),
         begin_(begin_of_fit(graph, replay_cost, plan)),
         program_(graph, replay_cost, begin_),
-        fit_(program_, begin_, plan.predicted_plain_peak_bytes),
-        tried_(begin_) {}
+        fit_(program_, begin_, plan.predicted_plain_peak_bytes) {}
 
   /// Takes long only where the usual work leaves more than kOpen.
   void run() {
