@@ -54,8 +54,7 @@ OptionMeter::OptionMeter(const BlockGraph& block, const ReplayCost& replay_cost,
 }
 
 Option OptionMeter::measure(std::uint64_t kept, const Timing& timing) {
-  const KeptSet keep = kept_in_block(block_, kept, out_, in_);
-  const Simulation result = simulate(keep, cached_from(timing));
+  const Simulation result = simulate(kept_in_block(block_, kept, out_, in_), cached_from(timing));
   Option option;
   option.timing = timing;
   const std::size_t num_choices = std::min(block_.choices.size(), kMaxChoices);
@@ -98,10 +97,9 @@ void OptionMeter::note_reaches(Option& option) const {
 
 std::int64_t OptionMeter::tail_peak(const Option& option) {
   if (!option.linked) return option.late_peak_bytes;
-  const KeptSet keep = kept_in_block(block_, option.kept, out_, in_);
   std::vector<Index> from = cached_from(option.timing);
   for (const Index v : block_.inputs) from[v] = sweep_end_;
-  simulate(keep, from);
+  simulate(kept_in_block(block_, option.kept, out_, in_), from);
   return highest(reach(sweep_end_), static_cast<Index>(graph_.events.size()));
 }
 
@@ -145,12 +143,11 @@ std::vector<Index> OptionMeter::cached_from(const Timing& timing) const {
   return from;
 }
 
-Simulation OptionMeter::simulate(const KeptSet& keep, const std::vector<Index>& from) {
-  KeptSet all = keep;
-  all.resize(graph_.values.size(), 0);
+Simulation OptionMeter::simulate(KeptSet keep, const std::vector<Index>& from) {
+  keep.resize(graph_.values.size(), 0);
   const bool at_once = std::ranges::all_of(from, [](Index t) { return t == 0; });
-  if (at_once) return simulator_.run(all, timeline_);
-  return simulator_.run(all, simulator_.defer(all, from), timeline_);
+  if (at_once) return simulator_.run(keep, timeline_);
+  return simulator_.run(keep, simulator_.defer(keep, from), timeline_);
 }
 
 std::int64_t OptionMeter::highest(Index begin, Index end) const {

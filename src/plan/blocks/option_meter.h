@@ -31,7 +31,7 @@ class OptionMeter {
 
  private:
   [[nodiscard]] std::vector<Index> cached_from(const Timing& timing) const;
-  Simulation simulate(const KeptSet& keep, const std::vector<Index>& from);
+  Simulation simulate(KeptSet keep, const std::vector<Index>& from);
   [[nodiscard]] std::int64_t highest(Index begin, Index end) const;
   [[nodiscard]] double passing_cost(Index begin, Index end) const;
   [[nodiscard]] Index reach(Index begin = 0) const;

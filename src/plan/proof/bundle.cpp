@@ -27,6 +27,12 @@ constexpr int kNumHalvings = 20;
 constexpr double kLevel = 2e-5;
 constexpr double kPriceReach = 0.025;  // of that of the weights
 
+/// What weights and price add to the base of a plane.
+double rise_of(const Bundle::Plane& plane, const std::vector<double>& weights, double price) {
+  return price * plane.of_price +
+         std::inner_product(weights.begin(), weights.end(), plane.of_weights.begin(), 0.0);
+}
+
 }  // namespace
 
 std::vector<double> weights_of(const std::vector<double>& logs) {
@@ -64,9 +70,7 @@ struct Bundle::Mixture {
 
   /// A plane at that point.
   [[nodiscard]] double value_of(const Known& known) const {
-    const std::vector<double>& slope = known.plane.of_weights;
-    return known.base + point.price * known.plane.of_price +
-           std::inner_product(weights.begin(), weights.end(), slope.begin(), 0.0);
+    return known.base + rise_of(known.plane, weights, point.price);
   }
 };
 
@@ -79,15 +83,11 @@ struct Bundle::Ends {
 };
 
 void Bundle::add(const std::vector<double>& weights, double price, Plane plane) {
-  const auto rise_of = [&](const Plane& other) {
-    return price * other.of_price +
-           std::inner_product(weights.begin(), weights.end(), other.of_weights.begin(), 0.0);
-  };
   for (Known& known : planes_) {
-    known.base = std::max(known.base, plane.value - rise_of(known.plane));
+    known.base = std::max(known.base, plane.value - rise_of(known.plane, weights, price));
   }
   if (planes_.size() == kMostPlanes) drop_least();
-  const double base = plane.value - rise_of(plane);
+  const double base = plane.value - rise_of(plane, weights, price);
   planes_.push_back({base, std::move(plane), planes_.empty() ? 1.0 : 0.0});
 }
 

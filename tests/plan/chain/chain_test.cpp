@@ -13,6 +13,7 @@
 #include <utility>
 #include <vector>
 
+#include "agreement.h"
 #include "gradrecomp/plan/simulate.h"
 #include "plan/chain/chain_search.h"
 #include "support/plan/model_graphs.h"
@@ -277,36 +278,6 @@ TEST(SolveChain, LosesLittleByBuckets) {
   }
 }
 
-/// How well the peaks and costs of points agree with the simulator on the whole graph.
-struct Agreement {
-  int num_plans = 0;
-  int num_equal_peaks = 0;
-  int num_equal_costs = 0;
-  double least_ratio = 1;  ///< of the simulated peak to that of the program
-  double most_ratio = 1;
-
-  void add(const Chain& chain, const ChainPoint& point) {
-    const KeptSet keep = chain.search.kept(point);
-    const std::vector<Index> from = chain.search.cached_from(point);
-    Simulator simulator(chain.graph);
-    const auto sweeps = from.empty() ? std::vector<Sweep>{} : simulator.defer(keep, from);
-    const Simulation result = simulator.run(keep, sweeps);
-    const double ratio =
-        static_cast<double>(result.peak_bytes) / static_cast<double>(point.peak_bytes);
-    ++num_plans;
-    num_equal_peaks += result.peak_bytes == point.peak_bytes ? 1 : 0;
-    num_equal_costs += std::abs(chain.replay_cost.total(result) - point.cost) < kRounding ? 1 : 0;
-    least_ratio = std::min(least_ratio, ratio);
-    most_ratio = std::max(most_ratio, ratio);
-  }
-
-  void print() const {
-    std::cout << num_plans << " plans: the peak is the simulator's in " << num_equal_peaks
-              << " (else " << least_ratio << " to " << most_ratio << " of it), the cost in "
-              << num_equal_costs << '\n';
-  }
-};
-
 Chain random_ops_chain(int num_ops, std::uint64_t seed) {
   std::mt19937_64 random(seed);
   test::ChainOptions options;
@@ -322,7 +293,8 @@ TEST(SolveChain, PeaksOfChainsAreTheSimulators) {
     Agreement agreed;
     for (int seed = 0; seed < 50; ++seed) {
       const Chain chain = random_ops_chain(5, seed);
-      for (const ChainPoint& point : AllPlans(chain, nested).take()) agreed.add(chain, point);
+      for (const ChainPoint& point : AllPlans(chain, nested).take())
+        agreed.add(chain.graph, chain.replay_cost, chain.search, point);
     }
     agreed.print();
     EXPECT_EQ(agreed.num_equal_costs, agreed.num_plans);
@@ -338,7 +310,8 @@ TEST(SolveChain, PeaksOfModelsAreNearlyTheSimulators) {
       // In seconds, of which the front has finer buckets: 400 of them.
       const ChainSize size{
           .max_cost = 0.5, .num_buckets = 400 / kFinerInSeconds, .max_passes = max_passes};
-      for (const ChainPoint& point : chain.search.front(size)) agreed.add(chain, point);
+      for (const ChainPoint& point : chain.search.front(size))
+        agreed.add(chain.graph, chain.replay_cost, chain.search, point);
       agreed.print();
       EXPECT_EQ(agreed.num_equal_costs, agreed.num_plans);
       EXPECT_GE(agreed.num_equal_peaks, agreed.num_plans * 3 / 4);
@@ -351,7 +324,8 @@ TEST(SolveChain, PeaksOfModelsAreNearlyTheSimulators) {
 TEST(SolveChain, PeaksOfMostChainsOfRandomBlocksAreTheSimulators) {
   Agreement agreed;
   for_each_chain({.num_graphs = 100, .size = {.num_options = 4}}, [&](const Chain& chain) {
-    for (const ChainPoint& point : AllPlans(chain, false).take()) agreed.add(chain, point);
+    for (const ChainPoint& point : AllPlans(chain, false).take())
+      agreed.add(chain.graph, chain.replay_cost, chain.search, point);
   });
   agreed.print();
   EXPECT_GE(agreed.num_equal_peaks, agreed.num_plans * 3 / 4);

@@ -1,12 +1,11 @@
 #include <gtest/gtest.h>
 
 #include <algorithm>
-#include <cmath>
 #include <cstdint>
-#include <iostream>
 #include <random>
 #include <vector>
 
+#include "agreement.h"
 #include "gradrecomp/plan/simulate.h"
 #include "plan/chain/chain_search.h"
 #include "support/plan/model_graphs.h"
@@ -15,7 +14,6 @@
 namespace gradrecomp::plan {
 namespace {
 
-constexpr double kRounding = 1e-9;  // of sums in another order, as a share of the step
 constexpr ChainSize kSize{
     .max_cost = 1, .num_buckets = 400, .num_open_points = 24, .max_passes = 2};
 
@@ -59,28 +57,6 @@ struct Chain {
   ChainSearch search;
 };
 
-struct Agreement {
-  int num_plans = 0;
-  int num_equal_peaks = 0;
-  double least_ratio = 1;  ///< of the simulated peak to that of the chain
-  double most_ratio = 1;
-
-  /// Where costs are seconds, those of a point are the simulator's.
-  void add(const Chain& chain, const ChainPoint& point) {
-    const KeptSet keep = chain.search.kept(point);
-    Simulator simulator(chain.graph);
-    const std::vector<Sweep> sweeps = simulator.defer(keep, chain.search.cached_from(point));
-    const Simulation found = simulator.run(keep, sweeps);
-    EXPECT_NEAR(chain.replay_cost.total(found), point.cost, kRounding);
-    ++num_plans;
-    num_equal_peaks += found.peak_bytes == point.peak_bytes ? 1 : 0;
-    const double ratio =
-        static_cast<double>(found.peak_bytes) / static_cast<double>(point.peak_bytes);
-    least_ratio = std::min(least_ratio, ratio);
-    most_ratio = std::max(most_ratio, ratio);
-  }
-};
-
 // What passes through a block while later ones are at work is not counted, and values that a block
 // no longer needs are.
 TEST(Relays, HaveTheCostsAndNearlyThePeaksThatTheSimulatorHas) {
@@ -89,13 +65,12 @@ TEST(Relays, HaveTheCostsAndNearlyThePeaksThatTheSimulatorHas) {
     SCOPED_TRACE(seed);
     Chain chain(residual_graph(4 + seed % 9, seed), CostModel::seconds);
     for (const ChainPoint& point : chain.search.front_with_relays(kSize)) {
-      if (has_relays(point)) agreed.add(chain, point);
+      if (has_relays(point)) agreed.add(chain.graph, chain.replay_cost, chain.search, point);
     }
   }
-  std::cout << agreed.num_equal_peaks << " of " << agreed.num_plans
-            << " plans with relays have the simulator's peak, others " << agreed.least_ratio
-            << " to " << agreed.most_ratio << " of it\n";
+  agreed.print();
   EXPECT_GE(agreed.num_plans, 300);
+  EXPECT_EQ(agreed.num_equal_costs, agreed.num_plans);
   EXPECT_GE(agreed.num_equal_peaks, agreed.num_plans / 2);
   EXPECT_GE(agreed.least_ratio, 0.9);
   EXPECT_LE(agreed.most_ratio, 1.3);
