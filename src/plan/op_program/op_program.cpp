@@ -31,8 +31,10 @@
 // begins (for the replays in it). One that is worse in nothing makes another needless.
 //
 // What keeps this small, and proves a little less, never too much:
-// - Prices rule out partial plans from which no plan within the limits follows: first by a sum over
-//   the values in front, then by what the ops in front add at least (Note [ Outlooks ]).
+// - Prices rule out partial plans from which no plan within the limits follows: first by what a
+//   program without visits adds in front (Note [ Foresight ]), then by what this one does (Note
+//   [ Outlooks ]).
+// - Some values are never worth holding (tracked_step.cpp).
 // - Loads that cannot rise above the limit any more are all the same.
 // - Only so many visits are told apart at once; where there are more, the two nearest to each other
 //   become one, at the time of the later. What both ask for is made twice in it, and nothing more
@@ -46,7 +48,8 @@
 // Prices alone prove something, too: if no partial plan comes to so little as all within the
 // limits do. Then loads are not compared, and of partial plans that ask for the same one is as good
 // as another that costs no less and whose visits begin no later, as what they leave behind costs
-// less the later that is. Few are left, and lines can be fitted to what they hold (line_fit.cpp).
+// less the later that is; nor is one needed that asks for more than another (dominance.cpp). Few
+// are left, and lines can be fitted to what they hold (line_fit.cpp).
 //
 // With nothing of that kind in the way, the program's answer is the best plan's cost: so it is for
 // 99% of the limits of small random chains, whose schedules can all be tried.
@@ -89,7 +92,13 @@ OpProgram::OpProgram(const Graph& graph, const ReplayCost& replay_cost, const Pr
       step_(graph),
       costs_(costs_of(graph, replay_cost)),
       prices_(step_, costs_, line),
+      foresight_(step_, prices_),
       place_(step_.values().size(), -1) {}
+
+void OpProgram::follow(const Proof& line) {
+  prices_ = Prices(step_, costs_, line);
+  foresight_ = Foresight(step_, prices_);
+}
 
 OpProgram::Answer OpProgram::find(const PlanLimits& limits, const Effort& effort) {
   if (!step_.is_simple()) return {.gave_up = true};
@@ -129,6 +138,7 @@ void OpProgram::begin(const PlanLimits& limits, const Effort& effort) {
   most_of_all_ = prices_.most(limits.peak_bytes, limits.units);
   work_left_ = effort.most_work;
   num_visits_ = effort.num_visits;
+  rivals_ = effort.rivals;
 }
 
 /// The partial plans that are left when all is decided, or where it gives up.
@@ -153,7 +163,7 @@ OpProgram::Steps OpProgram::pass_ops(Aim aim) {
 
 /// What a partial plan may have come to before anything is known of the ops before `op`.
 Int128 OpProgram::most_before(Index op) const {
-  const Int128 least = prices_.least_entering_before(op);
+  const Int128 least = foresight_.least_before(op);
   return most_of_all_ - (compares_loads() ? std::max(least, outlook_.least_before(op)) : least);
 }
 
@@ -176,6 +186,15 @@ bool OpProgram::is_within(const Course& course) const {
 void OpProgram::note_work(const OpenSteps& steps) {
   constexpr std::int64_t kForASet = 3;
   work_left_ -= kForASet + static_cast<std::int64_t>(steps.courses.size());
+}
+
+/// As does each that is compared with many.
+void OpProgram::drop_needless_of(Steps& all) {
+  constexpr std::int64_t kForEach = 10;
+  for (const OpenSteps& steps : all) {
+    work_left_ -= kForEach * static_cast<std::int64_t>(steps.courses.size());
+  }
+  drop_needless(all, prices_, rivals_);
 }
 
 /// False if none of them does.
@@ -202,8 +221,29 @@ OpenSteps OpProgram::changed(const OpenSteps& steps, const Adds& adds, const Cha
   return next;
 }
 
+/// False where something else is held instead.
+bool OpProgram::may_be_kept(const TrackedValue& x) const {
+  if (!x.choosable || aim_ != Aim::prices || !x.pays_by_loads) return x.choosable;
+  return prices_.weigh_between(x.made_of_it_dies, x.life.death);
+}
+
+bool OpProgram::may_be_left(const TrackedValue& x) const {
+  return x.choosable && (aim_ != Aim::prices || !x.pays_by_loads);
+}
+
 void OpProgram::enter(Index op, Steps& all) {
-  for (const Index tracked : step_.entering(op)) enter_value(tracked, all);
+  for (const Index tracked : step_.entering(op)) {
+    enter_value(tracked, all);
+    const Foresight::View ahead = foresight_.at(op, open_values_);
+    std::erase_if(all, [&](OpenSteps& steps) { return !keep_hopeful(steps, ahead); });
+  }
+}
+
+/// False if none of them comes to so little as plans within the limits, with what is yet to add.
+bool OpProgram::keep_hopeful(OpenSteps& steps, const Foresight::View& ahead) const {
+  const Int128 most = most_of_all_ - ahead.least(steps.step);
+  std::erase_if(steps.courses, [&](const Course& course) { return course.lagrangian > most; });
+  return !steps.courses.empty();
 }
 
 /// Decides about a value as far as it matters to the moments behind.
@@ -212,11 +252,13 @@ void OpProgram::enter_value(Index tracked, Steps& all) {
   place_[tracked] = static_cast<Index>(open_values_.size());
   open_values_.push_back(tracked);
   Steps found;
+  const bool asks_too = aim_ == Aim::prices && x.made_if_left;
   const auto add = [&](const OpenSteps& steps, Fate fate, const auto& adds, const auto& change) {
     OpenSteps next = changed(steps, adds, change);
     if (next.courses.empty()) return;
     next.step.fates.push_back(fate);
-    next.step.asking.push_back(0);
+    const bool is_left = fate != kKept && fate != kUndecided;
+    next.step.asking.push_back(is_left && asks_too ? bit(fate) : 0);
     next.step.again.push_back(0);
     found.push_back(std::move(next));
   };
@@ -230,7 +272,7 @@ void OpProgram::enter_value(Index tracked, Steps& all) {
   for (const OpenSteps& steps : all) {
     if (has_given_up()) break;
     const Fate num_visits = steps.step.num_visits;
-    if (x.choosable) {
+    if (may_be_kept(x)) {
       const auto adds = [&](const Course& /*course*/) { return prices_.of_kept(x); };
       add(steps, kKept, adds, [&](Course& course) {
         take(course, 0, num_visits, x.kept_bytes);
@@ -238,7 +280,7 @@ void OpProgram::enter_value(Index tracked, Steps& all) {
         hold(course, x, x.life.death, x.life.release);
       });
     }
-    for (Fate visit = 1; x.choosable && visit <= num_visits; ++visit) {
+    for (Fate visit = 1; may_be_left(x) && visit <= num_visits; ++visit) {
       const auto adds = [&](const Course& course) {
         return prices_.of_left(x, course.events[visit], x.end_if_made());
       };
@@ -297,9 +339,10 @@ void OpProgram::visit(const Moment& moment, Index op, OpenSteps steps, Steps& fo
   Steps branches;
   branches.push_back(std::move(steps));
   choose_left_behind(moment, op, branches);
+  const Foresight::View ahead = foresight_.at(op, open_values_);
   for (OpenSteps& branch : branches) {
     if (compares_loads()) branch.note_load(visit, load(moment, branch.step));
-    if (!keep_within(branch)) continue;
+    if (!keep_within(branch) || !keep_hopeful(branch, ahead)) continue;
     if (visit > num_visits_) branch.merge_nearest();
     found.push_back(std::move(branch));
   }
@@ -310,7 +353,9 @@ void OpProgram::choose_left_behind(const Moment& moment, Index op, Steps& branch
   for (std::size_t j = 0; j < open_values_.size(); ++j) {
     const TrackedValue& x = step_.value(open_values_[j]);
     const bool is_read_in_front = x.first_reader >= 0 && x.first_reader <= op;
-    if (!x.choosable || (!is_read_in_front && !x.has_sibling)) continue;
+    const bool asks_too = aim_ == Aim::prices && x.made_if_left;
+    const bool may_be_made = is_read_in_front || x.has_sibling || asks_too;
+    if (!may_be_left(x) || !may_be_made) continue;
     const Index end = x.demanded ? x.life.demand : x.end_if_made();
     const auto adds = [&](const Course& /*course*/) {
       return prices_.of_left(x, moment.event, end);
@@ -323,6 +368,7 @@ void OpProgram::choose_left_behind(const Moment& moment, Index op, Steps& branch
       });
       if (left.courses.empty()) continue;
       left.step.fates[j] = left.step.num_visits;
+      if (asks_too) left.step.asking[j] |= bit(left.step.num_visits);
       branches.push_back(std::move(left));
     }
   }
@@ -374,8 +420,8 @@ void OpProgram::note_replays(Index op, const Runs& runs, OpenSteps& steps) const
     std::int64_t bytes = std::max(facts.fresh_bytes, facts.replay_transient_bytes);
     for (std::size_t j = 0; j < open_values_.size(); ++j) {
       const TrackedValue& x = step_.value(open_values_[j]);
-      const bool is_there = x.choosable && x.producer < op && has(open.asking[j], visit);
-      bytes += is_there ? x.bytes : 0;
+      const bool is_there = x.producer < op && has(open.asking[j], visit);
+      bytes += is_there ? x.passing_bytes : 0;
     }
     for (Course& course : steps.courses) {
       course.loads[visit] = std::max(course.loads[visit], course.starts[visit] + bytes);
@@ -412,10 +458,12 @@ void OpProgram::leave(Index op, Steps& all) {
     place_[open_values_[j]] = static_cast<Index>(j);
   }
   merge_equal(all);
+  const Foresight::View ahead = foresight_.at(op, open_values_);
   std::erase_if(all, [&](OpenSteps& steps) {
-    prune(op, steps);
+    prune(op, steps, ahead);
     return steps.courses.empty();
   });
+  if (aim_ == Aim::prices) drop_needless_of(all);
   if (trace_.is_crowded()) forget_unheld(all);
 }
 
@@ -431,9 +479,8 @@ bool OpProgram::close_visits(OpenSteps& steps) const {
   return true;
 }
 
-void OpProgram::prune(Index op, OpenSteps& steps) {
-  const Int128 most = most_of_all_ - prices_.least_before(op, steps.step, open_values_);
-  std::erase_if(steps.courses, [&](const Course& course) { return course.lagrangian > most; });
+void OpProgram::prune(Index op, OpenSteps& steps, const Foresight::View& ahead) {
+  if (!keep_hopeful(steps, ahead)) return;
   if (!compares_loads()) {
     std::vector<Course> cheapest = cheapest_of(steps.courses, prices_);
     if (aim_ == Aim::outlook) outlook_.add(op, steps.step, steps.courses, cheapest);

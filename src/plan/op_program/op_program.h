@@ -4,6 +4,8 @@
 #include <vector>
 
 #include "courses.h"
+#include "dominance.h"
+#include "foresight.h"
 #include "gradrecomp/plan/graph.h"
 #include "gradrecomp/plan/proof.h"
 #include "open_step.h"
@@ -44,6 +46,7 @@ class OpProgram {
   struct Effort {
     std::int64_t most_work = 0;  ///< partial plans that are looked at; beyond them it gives up
     int num_visits = 2;          ///< told apart: up to kMostVisits
+    Rivals rivals = Rivals::of_fewer_visits_too;  ///< by prices
   };
 
   /// `line` says which partial plans to give up: weights and a price of a good lower bound. The
@@ -55,7 +58,7 @@ class OpProgram {
   Priced find_priced(const PlanLimits& limits, const Effort& effort);
 
   /// Goes on with another line.
-  void follow(const Proof& line) { prices_ = Prices(step_, costs_, line); }
+  void follow(const Proof& line);
 
   /// Per event of the graph, live bytes under every plan.
   [[nodiscard]] const std::vector<std::int64_t>& base_bytes() const { return step_.base_bytes(); }
@@ -90,18 +93,22 @@ class OpProgram {
   [[nodiscard]] bool keep_within(OpenSteps& steps);
   template <typename Adds, typename Change>
   [[nodiscard]] OpenSteps changed(const OpenSteps& steps, const Adds& adds, const Change& change);
+  [[nodiscard]] bool may_be_kept(const TrackedValue& x) const;
+  [[nodiscard]] bool may_be_left(const TrackedValue& x) const;
   void enter(Index op, Steps& all);
   void enter_value(Index tracked, Steps& all);
   void pass_moments(Index op, Steps& all);
   [[nodiscard]] std::int64_t load(const Moment& moment, const OpenStep& open) const;
+  [[nodiscard]] bool keep_hopeful(OpenSteps& steps, const Foresight::View& ahead) const;
   void visit(const Moment& moment, Index op, OpenSteps steps, Steps& found);
   void choose_left_behind(const Moment& moment, Index op, Steps& branches);
   [[nodiscard]] bool run(Index op, OpenSteps& steps);
   void ask_inputs(Index op, const Runs& runs, OpenStep& open) const;
   void note_replays(Index op, const Runs& runs, OpenSteps& steps) const;
   void leave(Index op, Steps& all);
+  void drop_needless_of(Steps& all);
   [[nodiscard]] bool close_visits(OpenSteps& steps) const;
-  void prune(Index op, OpenSteps& steps);
+  void prune(Index op, OpenSteps& steps, const Foresight::View& ahead);
   void hold(Course& course, const TrackedValue& x, Index from, Index to);
   void forget_unheld(Steps& all);
 
@@ -109,8 +116,10 @@ class OpProgram {
   TrackedStep step_;
   std::vector<std::int64_t> costs_;  ///< per op
   Prices prices_;
+  Foresight foresight_;
   PlanLimits limits_;
   int num_visits_ = 0;  ///< told apart
+  Rivals rivals_ = Rivals::of_fewer_visits_too;
   Aim aim_ = Aim::loads;
   Outlook outlook_;
   Trace trace_;

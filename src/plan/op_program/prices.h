@@ -5,7 +5,6 @@
 
 #include "gradrecomp/plan/graph.h"
 #include "gradrecomp/plan/proof.h"
-#include "open_step.h"
 #include "plan/bounds/int128.h"
 #include "tracked_step.h"
 
@@ -13,8 +12,7 @@ namespace gradrecomp::plan {
 
 /// What bytes cost at each moment, and replays: weights and a price as in Note [ Lower bounds ].
 ///
-/// They tell what a step costs at least, by what is known of a partial plan and the least that the
-/// ops in front of it add. Any weights will do; those of a good line rule out most partial plans.
+/// Any weights will do; those of a good line rule out most partial plans.
 class Prices {
  public:
   /// `costs`: of the ops, in units.
@@ -27,6 +25,10 @@ class Prices {
   /// Of what a visit at `event` has left behind, up to `end`.
   [[nodiscard]] Int128 of_left(const TrackedValue& x, Index event, Index end) const;
 
+  /// Whether bytes cost anything after event `from` and up to event `to`.
+  [[nodiscard]] bool weigh_between(Index from, Index to) const {
+    return to > from && weights_up_to_[to] > weights_up_to_[from];
+  }
   /// The last event of those that no moment of a weight lies between.
   [[nodiscard]] Index last_alike(Index event) const { return last_alike_[event]; }
 
@@ -36,27 +38,17 @@ class Prices {
   [[nodiscard]] std::int64_t peak_bytes(Int128 least, std::int64_t units) const;
   /// What all partial plans may have come to that still lead to a peak and a cost within limits.
   [[nodiscard]] Int128 most(std::int64_t max_peak_bytes, std::int64_t max_units) const;
-  /// The least that what enters before `op` adds.
-  [[nodiscard]] Int128 least_entering_before(Index op) const { return least_entering_before_[op]; }
-  /// The least that ops before `op` add: what enters there, and the replays that `open` asks for.
-  [[nodiscard]] Int128 least_before(Index op, const OpenStep& open,
-                                    const std::vector<Index>& values) const;
 
  private:
   [[nodiscard]] Int128 held(const TrackedValue& x, Index from, Index to) const;
   [[nodiscard]] Int128 sum_of_weights() const;
   void find_alike();
-  void find_charged();
-  void find_least();
 
-  const TrackedStep* step_;
   std::vector<std::int64_t> costs_;
   std::vector<Int128> weights_up_to_;  ///< per event
   std::vector<Index> last_alike_;      ///< per event
   Int128 price_ = 0;
   Int128 of_base_ = 0;
-  std::vector<Index> charged_;  ///< per op: the value that a replay of it is charged to, or -1
-  std::vector<Int128> least_entering_before_;
 };
 
 }  // namespace gradrecomp::plan

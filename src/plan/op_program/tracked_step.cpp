@@ -1,6 +1,7 @@
 #include "tracked_step.h"
 
 #include <algorithm>
+#include <optional>
 #include <utility>
 
 #include "plan/graph/choosable_values.h"
@@ -16,10 +17,61 @@
 // op of the event at which its bytes begin to differ. It also lies no further behind than the
 // makers of what is yet to be demanded, so that these are still there to be decided about.
 
+// Note [ Values not worth holding ]
+// ~~~~~~~~~~~~~~~~~~~~~~~~~~~~~~~~~
+// Backward does not ask for a sum of which it wants the square root. A plan that holds the sum,
+// kept or left behind, could as well hold the root from then on: that takes as many bytes, for no
+// longer than both of them together did, and one replay less. So where one op alone reads what
+// another has made, and makes no more bytes of it, partial plans that hold it need not be looked
+// at: it is made when it is asked for.
+//
+// But replays that make the root again may lead to other things that they leave behind on their
+// way, at a time when there is room for those in passing: to whatever else the root is made of,
+// and, if it is backward that asks for it, to anything. Where that may be, it is true by prices
+// alone: by these, other things may as well be made when they are demanded.
+//
+// The same goes for what several ops read, as a product that is split into gates, if backward asks
+// for something that each of them makes: all of that is made at once, whether the visit asks for it
+// or not, and sooner or later it would be. Nor need such a value be kept, unless the program lets
+// go of a gate before the product, and bytes count in between.
+
 namespace gradrecomp::plan {
 namespace {
 
 constexpr std::int64_t kSmallPart = 2000;
+
+/// What is held instead of a value, where that takes no more.
+struct Instead {
+  bool is_one = false;        ///< op that reads it
+  bool leads_on = false;      ///< replays that make the value again may lead to others, too
+  Index dies = Life::kNever;  ///< the event at which the first of what is held dies
+};
+
+/// Nothing if that takes more, or is not wanted.
+std::optional<Instead> what_to_hold_instead(const Graph& graph, Index v,
+                                            const std::vector<Index>& readers,
+                                            const std::vector<Life>& lives) {
+  const Value& x = graph.values[v];
+  const bool is_alone = graph.ops[x.producer].outputs.size() == 1 && x.overwrites < 0;
+  if (x.saved || readers.empty() || !is_alone) return std::nullopt;
+  Instead instead{.is_one = readers.size() == 1};
+  std::int64_t bytes = 0;
+  for (const Index op : readers) {
+    bool demanded = false;
+    for (const Index w : graph.ops[op].outputs) {
+      const Value& y = graph.values[w];
+      if (y.overwritten_by >= 0 || y.overwrites >= 0 || y.snapshot) return std::nullopt;
+      bytes += y.must_keep ? 0 : y.bytes;
+      demanded |= y.saved && lives[w].is_demanded();
+      instead.dies = std::min(instead.dies, lives[w].death);
+    }
+    if (!instead.is_one && !demanded) return std::nullopt;
+    const bool reads_others = std::ranges::any_of(
+        graph.ops[op].inputs, [&](Index u) { return u != v && graph.values[u].producer >= 0; });
+    instead.leads_on |= demanded || reads_others;
+  }
+  return bytes <= x.bytes ? std::optional(instead) : std::nullopt;
+}
 
 bool is_of_life(EventKind kind) {
   return kind == EventKind::demand || kind == EventKind::release || kind == EventKind::death ||
@@ -77,6 +129,7 @@ void TrackedStep::find_phases(const Graph& graph) {
 void TrackedStep::find_values(const Graph& graph, const std::vector<std::vector<Index>>& readers,
                               const std::vector<Life>& lives) {
   tracked_of_.assign(graph.values.size(), -1);
+  std::vector<std::uint8_t> made_if_left(graph.values.size(), 0);
   const std::int64_t small_bytes = saved_bytes(graph) / kSmallPart;
   for (std::size_t v = 0; v < graph.values.size(); ++v) {
     const Value& x = graph.values[v];
@@ -92,14 +145,26 @@ void TrackedStep::find_values(const Graph& graph, const std::vector<std::vector<
     if (owned && demanded) is_simple_ = false;
     const bool matters = demanded || (x.bytes > small_bytes && !readers[v].empty());
     if (owned || !matters) continue;
+    const auto instead = what_to_hold_instead(graph, static_cast<Index>(v), readers[v], lives);
+    const bool never_pays =
+        instead && instead->is_one && !instead->leads_on && instead->dies >= life.death;
+    if (instead && !instead->is_one) {
+      for (const Index op : readers[v]) {
+        for (const Index w : graph.ops[op].outputs) made_if_left[w] = 1;
+      }
+    }
     tracked_of_[v] = static_cast<Index>(values_.size());
     values_.push_back({.producer = x.producer,
                        .entry = readers[v].empty() ? x.producer : readers[v].back(),
                        .first_reader = readers[v].empty() ? -1 : readers[v].front(),
                        .demanded = demanded,
-                       .choosable = choosable,
+                       .choosable = choosable && !never_pays,
+                       .pays_by_loads = instead.has_value(),
+                       .made_of_it_dies = instead ? instead->dies : -1,
+                       .made_if_left = made_if_left[v] != 0,
                        .has_sibling = graph.ops[x.producer].outputs.size() > 1,
                        .bytes = x.bytes,
+                       .passing_bytes = choosable ? x.bytes : 0,
                        .life = life});
   }
 }
@@ -140,8 +205,15 @@ void TrackedStep::find_entries(const Graph& graph) {
     if (x != nullptr) x->entry = std::max(x->entry, op_of_event_[t]);
   }
   for (TrackedValue& x : values_) {
-    const bool ends_in_backward = !x.demanded && x.life.release > seal_;
-    if (ends_in_backward) x.entry = std::max(x.entry, op_of_event_[x.life.release]);
+    const bool ends_in_backward = x.choosable && !x.demanded && x.life.release > seal_;
+    if (!ends_in_backward) continue;
+    const Index op_then = op_of_event_[x.life.release];
+    if (op_then < num_ops()) {
+      x.entry = std::max(x.entry, op_then);
+    } else {  // Before the first demand nothing is decided yet, so it takes nothing.
+      x.life.release = seal_;
+      x.bytes = 0;
+    }
   }
 }
 

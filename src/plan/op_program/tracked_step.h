@@ -9,18 +9,24 @@
 namespace gradrecomp::plan {
 
 /// Tracked values that are alive at an op.
-inline constexpr std::size_t kMostAtOnce = 7;
+inline constexpr std::size_t kMostAtOnce = 12;
 
 /// A value that partial plans decide about; see Note [ Programs over ops ] in op_program.cpp.
 struct TrackedValue {
   Index producer = -1;
-  Index entry = -1;          ///< at which op the program decides about it, or a later one
-  Index first_reader = -1;   ///< -1: no op reads it
-  bool demanded = false;     ///< backward asks for it
-  bool choosable = false;    ///< plans may keep it, and replays leave it behind
-  bool has_sibling = false;  ///< its op makes other values, too
+  Index entry = -1;         ///< at which op the program decides about it, or a later one
+  Index first_reader = -1;  ///< -1: no op reads it
+  bool demanded = false;    ///< backward asks for it
+  bool choosable = false;   ///< plans may keep it, and replays leave it behind
+  /// That it is held pays by loads alone; see Note [ Values not worth holding ] in
+  /// tracked_step.cpp.
+  bool pays_by_loads = false;
+  Index made_of_it_dies = -1;  ///< then: the event at which the first of that does
+  bool made_if_left = false;   ///< by prices: a visit that leaves it behind makes it unasked, too
+  bool has_sibling = false;    ///< its op makes other values, too
   std::int64_t bytes = 0;
-  std::int64_t kept_bytes = 0;  ///< if kept, in each moment of the ops behind its entry
+  std::int64_t passing_bytes = 0;  ///< in a replay that only passes through
+  std::int64_t kept_bytes = 0;     ///< if kept, in each moment of the ops behind its entry
   Life life = {};
 
   /// The last event at which it needs its bytes, if a replay makes it.

@@ -86,9 +86,13 @@ void Bundle::add(const std::vector<double>& weights, double price, Plane plane) 
   for (Known& known : planes_) {
     known.base = std::max(known.base, plane.value - rise_of(known.plane, weights, price));
   }
+  found_.push_back({weights, price, plane.value});
+  Known next{.plane = std::move(plane), .part = planes_.empty() ? 1.0 : 0.0};
+  for (const Found& found : found_) {
+    next.base = std::max(next.base, found.value - rise_of(next.plane, found.weights, found.price));
+  }
   if (planes_.size() == kMostPlanes) drop_least();
-  const double base = plane.value - rise_of(plane, weights, price);
-  planes_.push_back({base, std::move(plane), planes_.empty() ? 1.0 : 0.0});
+  planes_.push_back(std::move(next));
 }
 
 /// The plane of the smallest part, mostly none.

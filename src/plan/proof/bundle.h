@@ -1,5 +1,6 @@
 #pragma once
 
+#include <limits>
 #include <vector>
 
 #include "gradrecomp/version.h"
@@ -36,13 +37,22 @@ class Bundle {
   /// From `center` on; the higher `reach`, the further. There must be a plane.
   [[nodiscard]] Step step_from(const Point& center, double reach);
 
-  void clear() { planes_.clear(); }
+  void clear() {
+    planes_.clear();
+    found_.clear();
+  }
 
  private:
   struct Known {
-    double base = 0;  ///< its value without weights and price
+    double base = std::numeric_limits<double>::lowest();  ///< its value without weights and price
     Plane plane = {};
     double part = 0;  ///< in the mixture of the last step
+  };
+  /// What the function has been at some weights and price.
+  struct Found {
+    std::vector<double> weights = {};
+    double price = 0;
+    double value = 0;
   };
   struct Mixture;
   struct Ends;
@@ -52,6 +62,7 @@ class Bundle {
   void drop_least();
 
   std::vector<Known> planes_;
+  std::vector<Found> found_;
 };
 
 /// Those of a point, of sum 1.

@@ -52,7 +52,7 @@ void LineFit::choose_moments(const Proof& first) {
 }
 
 Proof LineFit::current() const {
-  constexpr std::int64_t kLeastWeight = std::int64_t{1} << (ProvenLine::kWeightBits - 10);
+  constexpr std::int64_t kLeastWeight = std::int64_t{1} << (ProvenLine::kWeightBits - 16);
   const std::vector<double> weights = weights_of(point_.logs);
   const double highest_price = static_cast<double>(ProvenLine::kHighestPrice);
   Proof line{.price = std::llround(std::min(point_.price / price_scale_, highest_price))};
@@ -69,6 +69,14 @@ void LineFit::note(std::int64_t peak_bytes, const Proof& line) {
   best_.line = line;
 }
 
+/// Under the line that proves most, more follows where all rivals count.
+void LineFit::sharpen(const Goal& goal) {
+  if (num_visits_ == 0 || best_.peak_bytes >= goal.peak_bytes) return;
+  program_.follow(best_.line);
+  const auto least = least_under(best_.line, goal, {kMostPricedWork, num_visits_});
+  if (least.exists && !least.gave_up) note(least.least_peak_bytes, best_.line);
+}
+
 const LineFit::Fitted& LineFit::run(const Goal& goal, std::int64_t work) {
   best_.peak_bytes = std::max(best_.peak_bytes, goal.proven_peak_bytes);
   if (num_lines_ == 0) scale_price(goal.units);
@@ -76,15 +84,17 @@ const LineFit::Fitted& LineFit::run(const Goal& goal, std::int64_t work) {
     const Proof line = current();
     program_.follow(line);
     if (num_lines_++ == 0) num_visits_ = num_visits_within(goal, work / kUsualLines);
-    auto least = least_under(line, goal);
+    const OpProgram::Effort effort{kMostPricedWork, num_visits_, Rivals::of_as_many_visits};
+    auto least = least_under(line, goal, effort);
     if (!least.exists) break;
     if (least.gave_up) {
-      if (!tell_fewer_apart()) break;
+      if (!tell_fewer_apart() && !step_less_far()) break;
       continue;
     }
     note(least.least_peak_bytes, line);
     if (!tell_more_apart_where_idle(least)) step(line, least, goal.units);
   }
+  sharpen(goal);
   return best_;
 }
 
@@ -134,31 +144,43 @@ bool LineFit::tell_fewer_apart() {
   return true;
 }
 
+std::int64_t LineFit::first_rise() const {
+  constexpr double kRise = 1.0 / 400;
+  return static_cast<std::int64_t>(kRise * scale_bytes_) + 1;
+}
+
+/// Where a line takes too long, one nearer to the last good one may not. False if there is none.
+bool LineFit::step_less_far() {
+  constexpr double kPart = 0.25;
+  constexpr double kLeastReach = 0.01;
+  if (center_.logs.empty() || reach_ < kLeastReach) return false;
+  reach_ *= kPart;
+  move_to(bundle_.step_from(center_, reach_));
+  return true;
+}
+
 /// As many as can be told apart with so much work for a line.
 int LineFit::num_visits_within(const Goal& goal, std::int64_t work) {
   for (int num_visits = kMostVisits; num_visits > kFewestVisits; --num_visits) {
-    const auto least = program_.find_priced(next_limits(goal), {work, num_visits});
+    const std::int64_t peak_bytes = std::min(goal.peak_bytes - 1, best_.peak_bytes + first_rise());
+    const auto least = program_.find_priced({peak_bytes, goal.units}, {work, num_visits});
     work_ += least.work;
     if (!least.gave_up) return num_visits;
   }
   return kFewestVisits;
 }
 
-// The nearer a limit is to what is proven, the fewer partial plans are within it. So it rises with
-// that, by a small part of the plain peak.
-PlanLimits LineFit::next_limits(const Goal& goal) const {
-  constexpr double kRise = 1.0 / 400;
-  const auto rise = static_cast<std::int64_t>(kRise * scale_bytes_) + 1;
-  return {std::min(goal.peak_bytes - 1, best_.peak_bytes + rise), goal.units};
-}
-
-OpProgram::Priced LineFit::least_under(const Proof& line, const Goal& goal) {
-  for (;;) {
-    const PlanLimits limits = next_limits(goal);
-    auto least = program_.find_priced(limits, {kMostPricedWork, num_visits_});
+// The nearer a limit is to what is proven, the fewer partial plans are within it. So it rises from
+// there, by a small part of the plain peak at first.
+OpProgram::Priced LineFit::least_under(const Proof& line, const Goal& goal,
+                                       const OpProgram::Effort& effort) {
+  const std::int64_t proven_bytes = best_.peak_bytes;
+  for (std::int64_t rise = first_rise();; rise *= 2) {
+    const std::int64_t peak_bytes = std::min(goal.peak_bytes - 1, proven_bytes + rise);
+    auto least = program_.find_priced({peak_bytes, goal.units}, effort);
     work_ += least.work;
     if (least.exists) return least;
-    note(limits.peak_bytes + 1, line);
+    note(peak_bytes + 1, line);
     if (best_.peak_bytes >= goal.peak_bytes) return least;
   }
 }
@@ -170,13 +192,21 @@ void LineFit::step(const Proof& line, const OpProgram::Priced& least, std::int64
   constexpr double kFurther = 1.5;
   const double value = static_cast<double>(least.least_peak_bytes) / scale_bytes_;
   add_plane(line, least, units);
+  // The same point would be next, too.
+  const bool tells_nothing = least.least_peak_bytes == last_bytes_ && least.units == last_units_;
+  if (tells_nothing) reach_ /= 2;
+  last_bytes_ = least.least_peak_bytes;
+  last_units_ = least.units;
   const bool is_first = center_.logs.empty();
   if (is_first || value > center_value_ + kPartHeld * (promised_ - center_value_)) {
     center_ = point_;
     center_value_ = value;
     reach_ *= is_first ? 1 : kFurther;
   }
-  Bundle::Step next = bundle_.step_from(center_, reach_);
+  move_to(bundle_.step_from(center_, reach_));
+}
+
+void LineFit::move_to(Bundle::Step next) {
   point_ = std::move(next.point);
   promised_ = next.promised;
 }

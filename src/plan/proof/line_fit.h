@@ -42,12 +42,16 @@ class LineFit {
  private:
   void choose_moments(const Proof& first);
   [[nodiscard]] Proof current() const;
-  [[nodiscard]] PlanLimits next_limits(const Goal& goal) const;
+  [[nodiscard]] std::int64_t first_rise() const;
   [[nodiscard]] bool is_done(const Goal& goal, std::int64_t work) const;
   bool tell_more_apart_where_idle(const OpProgram::Priced& least);
   [[nodiscard]] bool tell_fewer_apart();
+  [[nodiscard]] bool step_less_far();
+  void move_to(Bundle::Step next);
   [[nodiscard]] int num_visits_within(const Goal& goal, std::int64_t work);
-  [[nodiscard]] OpProgram::Priced least_under(const Proof& line, const Goal& goal);
+  [[nodiscard]] OpProgram::Priced least_under(const Proof& line, const Goal& goal,
+                                              const OpProgram::Effort& effort);
+  void sharpen(const Goal& goal);
   void note(std::int64_t peak_bytes, const Proof& line);
   void scale_price(std::int64_t units);
   void step(const Proof& line, const OpProgram::Priced& least, std::int64_t units);
@@ -71,6 +75,8 @@ class LineFit {
   int num_idle_ = 0;   ///< lines since the cheapest partial plan has held more than ever before
   int num_level_ = 0;  ///< those of which next to nothing was promised
   std::int64_t highest_least_bytes_ = 0;
+  std::int64_t last_bytes_ = 0;  ///< least peak under the last line
+  std::int64_t last_units_ = 0;  ///< and what the cheapest partial plan costs
   Fitted best_;
 };
 

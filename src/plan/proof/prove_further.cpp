@@ -13,7 +13,7 @@ namespace {
 
 constexpr double kOpen = 0.02;    // what a line may leave open
 constexpr double kWanted = 0.01;  // what need not be told apart
-constexpr int kNumClaims = 3;
+constexpr int kNumClaims = 2;
 
 /// The highest that `is_proven` answers for of some claims between `low`, which is proven, and
 /// `high`. It asks for `first` first, if that is more than `low`.
@@ -68,7 +68,7 @@ class PeakProver {
 
  private:
   static constexpr std::int64_t kUsualWork = 300'000'000;   // partial plans: two seconds
-  static constexpr std::int64_t kMuchWork = 7'000'000'000;  // less than a minute
+  static constexpr std::int64_t kMuchWork = 6'000'000'000;  // about a minute
 
   void fit(std::int64_t peak_bytes, std::int64_t work) {
     const LineFit::Fitted& fitted =

@@ -48,10 +48,13 @@ constexpr double kSmallGap = 0.02;  // of the plain peak
 constexpr double kTinyGap = 0.005;
 constexpr double kLargeGap = 0.03;        // above which a chapter is searched in another way, too
 constexpr double kEffortOfTwoRounds = 1;  // of a chapter, at least
+constexpr int kMostRounds = 7;
+constexpr double kWorthTwoRounds = 0.0015;  // of the plain peak
 constexpr double kPartWhereSmall = 0.02;
 constexpr double kSecondsPerChapter = 0.25;  // on a current processor
 constexpr double kMovesPerPair = 15;
 constexpr int kManyMoves = 100;           // for each value
+constexpr int kFewMoves = 5;              // the same: more of them pay if any do
 constexpr int kCopiesEvery = 2;           // moves, where they are many
 constexpr std::size_t kFewValues = 200;   // below which they find out alone what pays
 constexpr double kManyStartsAbove = 0.3;  // of overhead
@@ -246,7 +249,7 @@ void AnswerBook::search(double max_overhead, double effort) {
   AnnealingGoal goal{max_overhead, bound_.peak_bytes(max_overhead), moves};
   if (!are_many) {
     goal.copies_every = annealing_->num_open() < kFewValues ? 0 : 1;
-    return search_from(front_.candidates()[known], goal);
+    return search_in_rounds(goal, effort_ * effort < kEffortOfTwoRounds ? 1 : kMostRounds);
   }
   goal.num_moves = moves / 2;
   for (const Candidate& start : starts(max_overhead)) {
@@ -258,6 +261,28 @@ void AnswerBook::search(double max_overhead, double effort) {
   goal.any_time = true;
   ++goal.seed;
   for (const Candidate& start : starts(max_overhead)) search_from(start, goal);
+}
+
+/// From the best plan, again and again while that lowers the peak by much. Times that were good for
+/// other plans hold it back: in one round of three, replays leave behind all that autograd saves,
+/// and in one what its sweeps list, once that is demanded.
+void AnswerBook::search_in_rounds(AnnealingGoal goal, int most_rounds) {
+  constexpr int kNumKinds = 3;
+  const bool are_few = goal.num_moves < kFewMoves * static_cast<int>(annealing_->num_open());
+  std::vector<double> gaps;  // before each round
+  for (int round = 0; round < most_rounds; ++round) {
+    gaps.push_back(gap(goal.max_overhead));
+    const auto won_in_two = [&] { return gaps[gaps.size() - 3] - gaps.back(); };
+    const bool pays =
+        gaps.back() >= kLargeGap && (round < kNumKinds || won_in_two() >= kWorthTwoRounds);
+    if (round > 0 && !pays) return;
+    if (round == kNumKinds && are_few) goal.num_moves *= 3;
+    Candidate start = front_.candidates()[front_.last_within(goal.max_overhead)];
+    if (round % kNumKinds == 1) start = local_search_.evaluate(start.keep);
+    if (round % kNumKinds == 2) start.cached_from.clear();
+    search_from(std::move(start), goal);
+    ++goal.seed;
+  }
 }
 
 /// The best plan within the budget, and cheaper ones: from those the search has something to spend,

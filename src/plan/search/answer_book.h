@@ -56,6 +56,7 @@ class AnswerBook {
   void add_cuts(double max_overhead);
   void search(double max_overhead, double effort);
   [[nodiscard]] std::vector<Candidate> starts(double max_overhead) const;
+  void search_in_rounds(AnnealingGoal goal, int most_rounds);
   void search_from(Candidate start, const AnnealingGoal& goal);
   void add(Candidate candidate);
   void add_found(const IncrementalSimulator& plan, const Outcome& outcome);

@@ -7,6 +7,7 @@
 #include <cstdint>
 #include <iostream>
 #include <limits>
+#include <random>
 #include <vector>
 
 #include "gradrecomp/plan/make_plan.h"
@@ -29,6 +30,17 @@ Proof line_at(const Graph& graph, const ReplayCost& replay_cost, double overhead
   LowerBound bound(graph, replay_cost);
   bound.tighten(overhead, 30);
   return bound.proof_of(bound.best_line_at_overhead(overhead));
+}
+
+/// Weights and a price by chance.
+Proof random_line(const Graph& graph, std::mt19937_64& random) {
+  Proof line{.price = static_cast<std::int64_t>(random() >> (9 + random() % 50))};
+  for (std::size_t t = 0; t < graph.events.size(); ++t) {
+    if (random() % 4 != 0) continue;
+    const auto weight = static_cast<std::int64_t>(random() >> (25 + random() % 20));
+    line.moments.push_back({static_cast<Index>(t), weight + 1});
+  }
+  return line;
 }
 
 /// Compares what the program proves to all schedules of small steps.
@@ -54,6 +66,7 @@ class Comparison {
         EXPECT_LE(answer.units, units_around(overhead));
         num_exact_ += answer.units >= units_around(overhead) - kRounding ? 1 : 0;
       }
+      follow_any_lines(graph, limits, program);
     }
   }
 
@@ -61,7 +74,20 @@ class Comparison {
   [[nodiscard]] double exact() const { return static_cast<double>(num_exact_) / num_compared_; }
 
  private:
-  static constexpr std::ptrdiff_t kMostChoices = 7;
+  static constexpr std::ptrdiff_t kMostChoices = 8;
+
+  /// Whatever the weights and the price: the schedule at the limits is not denied.
+  void follow_any_lines(const Graph& graph, const PlanLimits& limits, OpProgram& program) {
+    for (int i = 0; i < 4; ++i) {
+      program.follow(random_line(graph, random_));
+      for (const int num_visits : {2, 3, kMostVisits}) {
+        for (const Rivals rivals : {Rivals::of_as_many_visits, Rivals::of_fewer_visits_too}) {
+          const auto priced = program.find_priced(limits, {kAnyWork, num_visits, rivals});
+          EXPECT_TRUE(priced.exists || priced.gave_up) << limits.peak_bytes;
+        }
+      }
+    }
+  }
 
   static std::ptrdiff_t num_choices(const Graph& graph) {
     return std::ranges::count_if(graph.values, [](const Value& x) {
@@ -69,6 +95,7 @@ class Comparison {
     });
   }
 
+  std::mt19937_64 random_{1};
   int num_compared_ = 0;
   int num_exact_ = 0;
 };
@@ -103,6 +130,62 @@ TEST(OpProgram, ProvesNothingThatASmallGraphDisproves) {
   std::cout << comparison.num_compared() << " limits, " << 100 * comparison.exact() << "% exact\n";
   EXPECT_GE(comparison.num_compared(), 500);
   EXPECT_GE(comparison.exact(), 0.75);
+}
+
+/// Cells that make a product of what the last one has made, gates of the product, and something of
+/// all gates; backward asks for what it likes, mostly not for the product.
+Graph random_cells(int num_cells, int save_chance, std::uint64_t seed) {
+  std::mt19937_64 random(seed);
+  const auto below = [&](int n) { return static_cast<int>(random() % static_cast<unsigned>(n)); };
+  test::StepBuilder builder;
+  Index last = builder.external();
+  const auto run = [&](std::vector<Index> reads, int chance) {
+    const Index made = builder
+                           .run({.reads = std::move(reads),
+                                 .fresh_bytes = {1 + below(6)},
+                                 .seconds = 1.0 + below(6)})
+                           .front();
+    if (below(100) < chance) builder.save(made);
+    return made;
+  };
+  for (int cell = 0; cell < num_cells; ++cell) {
+    const Index product = run({last}, 15);
+    const Index gate = run({product}, save_chance);
+    const Index other = run({product}, save_chance);
+    last = below(3) == 0 ? run({gate, other, last}, 60) : run({gate, other}, 60);
+  }
+  return builder.finish();
+}
+
+TEST(OpProgram, ProvesNothingThatCellsOfGatesDisprove) {
+  Comparison comparison;
+  for (std::uint64_t seed = 0; seed < 400 && !HasFailure(); ++seed) {
+    SCOPED_TRACE(seed);
+    comparison.add(random_cells(2, 85, seed));
+  }
+  std::cout << comparison.num_compared() << " limits, " << 100 * comparison.exact() << "% exact\n";
+  EXPECT_GE(comparison.num_compared(), 500);
+}
+
+// With so few demands no visits are merged, so that the least is the least of all.
+TEST(OpProgram, NeedlessPartialPlansLeadToNothingCheaper) {
+  std::mt19937_64 random(1);
+  int num_compared = 0;
+  for (std::uint64_t seed = 0; seed < 600 && !HasFailure(); ++seed) {
+    SCOPED_TRACE(seed);
+    const Graph graph = random_cells(3, 25, seed);
+    if (std::ranges::count(graph.events, EventKind::demand, &Event::kind) > kMostVisits) continue;
+    const ReplayCost replay_cost(graph, CostModel::seconds);
+    OpProgram program(graph, replay_cost, random_line(graph, random));
+    const PlanLimits any{std::int64_t{1} << 20, units_around(4)};
+    const auto least = [&](Rivals rivals) {
+      return program.find_priced(any, {kAnyWork, kMostVisits, rivals}).least_peak_bytes;
+    };
+    EXPECT_EQ(least(Rivals::of_as_many_visits), least(Rivals::none));
+    EXPECT_EQ(least(Rivals::of_fewer_visits_too), least(Rivals::none));
+    ++num_compared;
+  }
+  EXPECT_GE(num_compared, 200);
 }
 
 // Where values outnumber what is told apart, less is proven, and nothing wrong.
