@@ -10,7 +10,7 @@
 namespace gradrecomp::plan {
 namespace {
 
-constexpr std::int64_t kMostWork = 1'400'000'000;        // some twenty seconds
+constexpr std::int64_t kMostWork = 1'400'000'000;        // less than a minute
 constexpr std::int64_t kMostForFewVisits = 300'000'000;  // which are worth no more
 constexpr int kFewVisits = 2;
 
