@@ -104,6 +104,12 @@ class Groups {
 
 }  // namespace
 
+decltype(Course::events) begins_of(const Course& course, const Prices& prices) {
+  auto events = course.events;
+  for (Index& event : events) event = prices.last_alike(event);
+  return events;
+}
+
 std::vector<Course> best_of(std::vector<Course> courses) {
   std::ranges::sort(courses, {}, [](const Course& course) {
     return std::tie(course.cost, course.loads, course.starts);
@@ -123,10 +129,6 @@ std::vector<Course> best_of(std::vector<Course> courses) {
 
 std::vector<Course> cheapest_of(std::vector<Course> courses, const Prices& prices) {
   using Events = decltype(Course::events);
-  const auto alike = [&](Events events) {
-    for (Index& event : events) event = prices.last_alike(event);
-    return events;
-  };
   const auto is_as_late = [](const Events& events, const Events& others) {
     return std::ranges::equal(events, others, std::ranges::greater_equal());
   };
@@ -134,7 +136,7 @@ std::vector<Course> cheapest_of(std::vector<Course> courses, const Prices& price
   std::vector<Course> cheapest;
   std::vector<Events> begins;
   for (const Course& course : courses) {
-    const Events begin = alike(course.events);
+    const Events begin = begins_of(course, prices);
     const bool is_needless = std::ranges::any_of(
         begins, [&](const Events& others) { return is_as_late(others, begin); });
     if (is_needless) continue;
@@ -143,7 +145,7 @@ std::vector<Course> cheapest_of(std::vector<Course> courses, const Prices& price
       begins.push_back(begin);
     } else {
       cheapest.back().join(course);
-      begins.back() = alike(cheapest.back().events);
+      begins.back() = begins_of(cheapest.back(), prices);
     }
   }
   return cheapest;

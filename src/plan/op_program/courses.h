@@ -14,6 +14,9 @@ struct PlanLimits {
   std::int64_t units = 0;  ///< of overhead; see cost_units.h
 };
 
+/// The events at which its visits begin, or others that no weight tells from them.
+decltype(Course::events) begins_of(const Course& course, const Prices& prices);
+
 /// Those that none of lower cost is as good as. One that stands for another adds no more to the
 /// least than that does: its loads may have come out lower than they are.
 std::vector<Course> best_of(std::vector<Course> courses);

@@ -6,6 +6,8 @@
 #include <cstdint>
 #include <utility>
 
+#include "courses.h"
+
 // Note [ Needless partial plans ]
 // ~~~~~~~~~~~~~~~~~~~~~~~~~~~~~~~
 // By prices alone, a partial plan may do whatever another one does from here on, and for no more,
@@ -136,9 +138,7 @@ void drop_needless(std::vector<OpenSteps>& all, const Prices& prices, Rivals riv
   std::vector<Entry> entries;
   for (std::size_t s = 0; s < all.size(); ++s) {
     for (const Course& course : all[s].courses) {
-      Events events = course.events;
-      for (Index& event : events) event = prices.last_alike(event);
-      entries.push_back({&course, s, events});
+      entries.push_back({&course, s, begins_of(course, prices)});
     }
   }
   std::ranges::stable_sort(entries, {}, [](const Entry& e) { return e.course->lagrangian; });

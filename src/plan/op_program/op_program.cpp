@@ -231,6 +231,11 @@ bool OpProgram::may_be_left(const TrackedValue& x) const {
   return x.choosable && (aim_ != Aim::prices || !x.pays_by_loads);
 }
 
+/// By a visit that does not ask for it, too.
+bool OpProgram::is_made_if_left(const TrackedValue& x) const {
+  return aim_ == Aim::prices && x.made_if_left;
+}
+
 void OpProgram::enter(Index op, Steps& all) {
   for (const Index tracked : step_.entering(op)) {
     enter_value(tracked, all);
@@ -252,7 +257,7 @@ void OpProgram::enter_value(Index tracked, Steps& all) {
   place_[tracked] = static_cast<Index>(open_values_.size());
   open_values_.push_back(tracked);
   Steps found;
-  const bool asks_too = aim_ == Aim::prices && x.made_if_left;
+  const bool asks_too = is_made_if_left(x);
   const auto add = [&](const OpenSteps& steps, Fate fate, const auto& adds, const auto& change) {
     OpenSteps next = changed(steps, adds, change);
     if (next.courses.empty()) return;
@@ -353,7 +358,7 @@ void OpProgram::choose_left_behind(const Moment& moment, Index op, Steps& branch
   for (std::size_t j = 0; j < open_values_.size(); ++j) {
     const TrackedValue& x = step_.value(open_values_[j]);
     const bool is_read_in_front = x.first_reader >= 0 && x.first_reader <= op;
-    const bool asks_too = aim_ == Aim::prices && x.made_if_left;
+    const bool asks_too = is_made_if_left(x);
     const bool may_be_made = is_read_in_front || x.has_sibling || asks_too;
     if (!may_be_left(x) || !may_be_made) continue;
     const Index end = x.demanded ? x.life.demand : x.end_if_made();

@@ -95,6 +95,7 @@ class OpProgram {
   [[nodiscard]] OpenSteps changed(const OpenSteps& steps, const Adds& adds, const Change& change);
   [[nodiscard]] bool may_be_kept(const TrackedValue& x) const;
   [[nodiscard]] bool may_be_left(const TrackedValue& x) const;
+  [[nodiscard]] bool is_made_if_left(const TrackedValue& x) const;
   void enter(Index op, Steps& all);
   void enter_value(Index tracked, Steps& all);
   void pass_moments(Index op, Steps& all);
