@@ -37,7 +37,7 @@ void put(Menu& menu, std::vector<Option> options, OptionMeter& meter) {
 
 void add_options(Menu& menu, OptionMeter meter, const MenuSize& size) {
   MenuSearch search(meter, size.num_simulations);
-  put(menu, search.at_once(size.num_options), meter);
+  put(menu, search.at_once(size.num_options, size.keeps_least), meter);
   if (size.num_just_in_time == 0) return;
   put(menu, search.just_in_time(size.num_just_in_time), meter);
 }

@@ -38,6 +38,8 @@ struct MenuSize {
   int num_options = 32;        ///< for each fate
   int num_just_in_time = 12;   ///< for each fate, beyond these
   int num_relays = 0;          ///< for each fate that relays, of either kind
+  /// What retains least is among the options, however few they are.
+  bool keeps_least = false;
 };
 
 Menu make_menu(const BlockGraph& block, const ReplayCost& replay_cost, const MenuSize& size);

@@ -70,18 +70,19 @@ void MenuSearch::add(std::vector<Entry>& entries, const Option& option) {
   entries.push_back({option, false});
 }
 
-std::vector<Option> MenuSearch::thinned(const std::vector<Entry>& entries, int num_options) {
+std::vector<Option> MenuSearch::thinned(const std::vector<Entry>& entries, int num_options,
+                                        bool keeps_least) {
   std::vector<Option> options;
   for (const Entry& entry : entries) options.push_back(entry.option);
   if (options.size() > static_cast<std::size_t>(num_options)) {
-    options = thinned_options(std::move(options), num_options);
+    options = thinned_options(std::move(options), num_options, keeps_least);
   }
   std::ranges::stable_sort(options, {}, &Option::cost);
   return options;
 }
 
-std::vector<Option> MenuSearch::at_once(int num_options) const {
-  return thinned(entries_, num_options);
+std::vector<Option> MenuSearch::at_once(int num_options, bool keeps_least) const {
+  return thinned(entries_, num_options, keeps_least);
 }
 
 std::vector<Option> MenuSearch::just_in_time(int num_options) {

@@ -18,7 +18,7 @@ class MenuSearch {
   MenuSearch(OptionMeter& meter, int num_simulations);
 
   /// The options whose dropped values replays leave behind at once.
-  [[nodiscard]] std::vector<Option> at_once(int num_options) const;
+  [[nodiscard]] std::vector<Option> at_once(int num_options, bool keeps_least) const;
 
   /// The same sets of kept values where dropped ones wait for their own demand; without sets that
   /// gain nothing by it.
@@ -34,7 +34,8 @@ class MenuSearch {
   };
 
   static void add(std::vector<Entry>& entries, const Option& option);
-  static std::vector<Option> thinned(const std::vector<Entry>& entries, int num_options);
+  static std::vector<Option> thinned(const std::vector<Entry>& entries, int num_options,
+                                     bool keeps_least = false);
   [[nodiscard]] std::uint64_t saved() const;
   void try_set(std::uint64_t kept);
 

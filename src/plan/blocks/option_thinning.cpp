@@ -4,6 +4,7 @@
 #include <cstddef>
 #include <cstdint>
 #include <limits>
+#include <tuple>
 #include <utility>
 
 namespace gradrecomp::plan {
@@ -25,9 +26,24 @@ class Thinning {
     for (std::size_t i = 0; i < options_.size(); ++i) find_loss(i);
   }
 
+  /// The cheapest of those that retain least, among the linked ones or the others, stays.
+  void keep_least_retaining(bool linked) {
+    const auto order = [&](std::size_t i) {
+      const Option& option = options_[i];
+      return std::tuple(option.linked != linked, option.retained_bytes, option.cost);
+    };
+    std::size_t least = 0;
+    for (std::size_t i = 1; i < options_.size(); ++i) {
+      if (order(i) < order(least)) least = i;
+    }
+    if (options_[least].linked == linked) loss_[least].stays = true;
+  }
+
   std::vector<Option> to(int num_options) {
-    auto left = static_cast<int>(options_.size());
-    for (; left > num_options; --left) drop_least();
+    auto left = static_cast<std::ptrdiff_t>(options_.size());
+    const auto num_staying = std::ranges::count(loss_, true, &Loss::stays);
+    const auto most = std::max<std::ptrdiff_t>(num_options, num_staying);
+    for (; left > most; --left) drop_least();
     std::vector<Option> kept;
     for (std::size_t i = 0; i < options_.size(); ++i) {
       if (!loss_[i].dropped) kept.push_back(options_[i]);
@@ -41,6 +57,7 @@ class Thinning {
     double bytes = 0;
     std::size_t replacement = 0;
     bool dropped = false;
+    bool stays = false;
   };
 
   [[nodiscard]] double regret(const Option& gone, const Option& instead) const {
@@ -61,14 +78,14 @@ class Thinning {
     for (std::size_t j = 0; j < options_.size(); ++j) {
       if (j == i || loss_[j].dropped) continue;
       const double bytes = regret(options_[i], options_[j]);
-      if (bytes < loss_[i].bytes) loss_[i] = {bytes, j, false};
+      if (bytes < loss_[i].bytes) loss_[i] = {bytes, j, false, loss_[i].stays};
     }
   }
 
   void drop_least() {
     std::size_t least = options_.size();
     for (std::size_t i = 0; i < options_.size(); ++i) {
-      if (loss_[i].dropped) continue;
+      if (loss_[i].dropped || loss_[i].stays) continue;
       if (least == options_.size() || loss_[i].bytes < loss_[least].bytes) least = i;
     }
     loss_[least].dropped = true;
@@ -103,8 +120,13 @@ void keep_best(std::vector<Option>& options) {
   options = std::move(best);
 }
 
-std::vector<Option> thinned_options(std::vector<Option> options, int num_options) {
-  return Thinning(std::move(options)).to(num_options);
+std::vector<Option> thinned_options(std::vector<Option> options, int num_options,
+                                    bool keeps_least) {
+  Thinning thinning(std::move(options));
+  for (const bool linked : {false, true}) {
+    if (keeps_least) thinning.keep_least_retaining(linked);
+  }
+  return thinning.to(num_options);
 }
 
 }  // namespace gradrecomp::plan

@@ -13,17 +13,23 @@ namespace gradrecomp::plan {
 namespace {
 
 constexpr std::size_t kLongChain = 2 * kManyBlocks;
-/// Where two values cross many cuts, a chain has four times as many plans to tell apart.
+/// Where two values cross many cuts, a chain has four times as many plans to tell apart, and takes
+/// long if replays may also run through its blocks.
 constexpr std::size_t kLongUncleanChain = 112;
+/// There, menus put costs up to so many times too high, as simulations of recurrent nets show.
+constexpr double kRoomForCosts = 1.2;
 constexpr int kNumRelays = 16;
 
 /// Of many blocks, each is a small part of the whole, and short.
-MenuSize menu_size(Replays replays, std::size_t num_blocks) {
+MenuSize menu_size(Replays replays, const Blocks& blocks) {
+  const std::size_t num_blocks = blocks.blocks.size();
   MenuSize size{.num_simulations = 3000, .num_options = 32, .num_just_in_time = 12};
   if (num_blocks > kLongChain) {
     size = {.num_simulations = 300, .num_options = 16, .num_just_in_time = 6};
   }
   if (replays == Replays::once) size.num_just_in_time = 0;
+  // Over a long run of dropped boundaries, a little more in each block is much.
+  size.keeps_least = !blocks.are_clean && num_blocks > kLongUncleanChain;
   return size;
 }
 
@@ -56,7 +62,7 @@ ChainSearch::ChainSearch(const Graph& graph, const ReplayCost& replay_cost,
       block_graphs_(make_block_graphs(graph, blocks_, constraints, tiny_bytes(graph))),
       backward_begin_(find_backward_begins(graph, blocks_)),
       first_demand_(first_demands(graph, 0)),
-      menu_size_(menu_size(replays, blocks_.blocks.size())),
+      menu_size_(menu_size(replays, blocks_)),
       menus_(block_graphs_, replay_cost, menu_size_) {
   // The chain does not count what later passes ask for.
   well_cut_ =
@@ -90,12 +96,16 @@ std::vector<ChainPoint> ChainSearch::front(std::span<const Menu* const> menus,
                                            const ChainSize& size) const {
   ChainSize needed = size;
   if (!blocks_.are_clean) needed.max_passes = std::min(size.max_passes, 1);
+  if (!blocks_.are_clean && menus.size() > kLongUncleanChain) {
+    needed.max_passes = 0;
+    needed.max_cost *= kRoomForCosts;
+    needed.num_buckets = static_cast<int>(needed.num_buckets * kRoomForCosts);
+  }
   double dearest = 0;
   for (const Menu* menu : menus) dearest += menu->dearest(needed.max_passes);
-  needed.max_cost = std::max(std::min(size.max_cost, dearest), 1e-9);
+  needed.max_cost = std::max(std::min(needed.max_cost, dearest), 1e-9);
   if (replay_cost_.model() == CostModel::seconds) needed.num_buckets *= kFinerInSeconds;
-  const std::size_t most_together = blocks_.are_clean ? kLongChain : kLongUncleanChain;
-  if (menus.size() > most_together) return solve_in_groups(menus, needed);
+  if (menus.size() > kLongChain) return solve_in_groups(menus, needed);
   return solve_chain(menus, needed);
 }
 

@@ -41,6 +41,7 @@ constexpr int kFewestMoves = 50;
 constexpr std::size_t kReach = 24;
 constexpr std::size_t kNearLayers = 3;
 constexpr std::size_t kNumLengths = 7;  // of runs that are copied: up to 2, 4, ... 128 values
+constexpr double kAsGoal = -1;          // of targets: as the goal says
 
 }  // namespace
 
@@ -48,7 +49,7 @@ constexpr std::size_t kNumLengths = 7;  // of runs that are copied: up to 2, 4, 
 struct Annealing::Schedule {
   double worth_from;  ///< the fewest moves for each value that make the cycle pay; heat takes time
   double share;       ///< of the moves, relative to that of others
-  double target;      ///< where targets begin, from the bound (0) to the best peak (1)
+  double target;      ///< where targets begin, from the bound (0) to the best peak (1), or kAsGoal
   double penalty;     ///< for an overhead of 1 too much, in excesses that the cycle begins with
   double hot, cold;   ///< temperatures, in such excesses
   int num_moves = 0;
@@ -57,7 +58,7 @@ struct Annealing::Schedule {
 };
 
 const std::array<Annealing::Schedule, 4> Annealing::Schedule::kAll{{
-    {.worth_from = 0, .share = 1, .target = 0.5, .penalty = 100, .hot = 0.003, .cold = 0.0003},
+    {.worth_from = 0, .share = 1, .target = kAsGoal, .penalty = 100, .hot = 0.003, .cold = 0.0003},
     {.worth_from = 30, .share = 1, .target = 0.3, .penalty = 60, .hot = 0.003, .cold = 0.0003},
     {.worth_from = 100, .share = 2, .target = 0.5, .penalty = 20, .hot = 0.03, .cold = 0.0003},
     {.worth_from = 100, .share = 2, .target = 0.5, .penalty = 5, .hot = 0.03, .cold = 0.0003},
@@ -138,6 +139,7 @@ void Annealing::run(const Candidate& start, const AnnealingGoal& goal, const Rep
   for (const Schedule& cycle : Schedule::kAll) shares += is_worth(cycle) ? cycle.share : 0;
   for (Schedule cycle : Schedule::kAll) {
     if (!is_worth(cycle)) continue;
+    if (cycle.target < 0) cycle.target = goal.first_target;
     cycle.num_moves = static_cast<int>(goal.num_moves * cycle.share / shares);
     run_cycle(cycle, report);
   }

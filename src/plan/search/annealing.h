@@ -18,9 +18,10 @@ struct AnnealingGoal {
   double max_overhead = 0;
   std::int64_t bound_bytes = 0;  ///< no plan of that overhead has a lower peak
   int num_moves = 0;
-  bool any_time = false;   ///< replays may leave values behind from any demand on
-  int copies_every = 0;    ///< of so many moves one copies layers, if it can; 0: none does
-  std::uint64_t seed = 1;  ///< of the random numbers
+  double first_target = 0.5;  ///< of the first cycle, from the bound (0) to the best peak (1)
+  bool any_time = false;      ///< replays may leave values behind from any demand on
+  int copies_every = 0;       ///< of so many moves one copies layers, if it can; 0: none does
+  std::uint64_t seed = 1;     ///< of the random numbers
 };
 
 /// Improves plans by random moves, dearer or higher ones among them at first.

@@ -53,9 +53,13 @@ constexpr double kWorthTwoRounds = 0.0015;  // of the plain peak
 constexpr double kPartWhereSmall = 0.02;
 constexpr double kSecondsPerChapter = 0.25;  // on a current processor
 constexpr double kMovesPerPair = 15;
-constexpr int kManyMoves = 100;           // for each value
-constexpr int kFewMoves = 5;              // the same: more of them pay if any do
-constexpr int kCopiesEvery = 2;           // moves, where they are many
+constexpr int kManyMoves = 100;  // for each value
+constexpr int kFewMoves = 5;     // the same: more of them pay if any do
+constexpr int kCopiesEvery = 2;  // moves, where they are many
+/// Of targets. The peak of a clean chain is nearly flat, and the excess over it as a whole has to
+/// fall; elsewhere a few events stand out, and far below them it does not matter.
+constexpr double kTargetOfCleanChains = 0.5;
+constexpr double kTargetElsewhere = 0.8;
 constexpr std::size_t kFewValues = 200;   // below which they find out alone what pays
 constexpr double kManyStartsAbove = 0.3;  // of overhead
 constexpr std::size_t kFewBlocks = 32;
@@ -247,6 +251,7 @@ void AnswerBook::search(double max_overhead, double effort) {
   if (moves == 0) return;
   const bool are_many = moves > kManyMoves * static_cast<int>(annealing_->num_open());
   AnnealingGoal goal{max_overhead, bound_.peak_bytes(max_overhead), moves};
+  goal.first_target = chain_.is_well_cut() ? kTargetOfCleanChains : kTargetElsewhere;
   if (!are_many) {
     goal.copies_every = annealing_->num_open() < kFewValues ? 0 : 1;
     return search_in_rounds(goal, effort_ * effort < kEffortOfTwoRounds ? 1 : kMostRounds);
@@ -274,7 +279,7 @@ void AnswerBook::search_in_rounds(AnnealingGoal goal, int most_rounds) {
     gaps.push_back(gap(goal.max_overhead));
     const auto won_in_two = [&] { return gaps[gaps.size() - 3] - gaps.back(); };
     const bool pays =
-        gaps.back() >= kLargeGap && (round < kNumKinds || won_in_two() >= kWorthTwoRounds);
+        gaps.back() >= kSmallGap && (round < kNumKinds || won_in_two() >= kWorthTwoRounds);
     if (round > 0 && !pays) return;
     if (round == kNumKinds && are_few) goal.num_moves *= 3;
     Candidate start = front_.candidates()[front_.last_within(goal.max_overhead)];

@@ -5,7 +5,9 @@
 #include <algorithm>
 #include <cstdint>
 #include <iostream>
+#include <limits>
 #include <map>
+#include <utility>
 #include <vector>
 
 #include "gradrecomp/plan/simulate.h"
@@ -272,6 +274,41 @@ TEST(Menu, OptionsThatAreLeftAfterThinningDoWhatTheySay) {
     expect_all_real(draw, {.num_simulations = 1000, .num_options = 4, .num_just_in_time = 2});
     expect_all_real(draw, {.num_simulations = 10, .num_options = 32, .num_just_in_time = 0});
   }
+}
+
+/// The least that an option retains, and what the cheapest of those costs.
+std::pair<std::int64_t, double> least_retained(const std::vector<Option>& options, bool linked) {
+  std::pair<std::int64_t, double> least{std::numeric_limits<std::int64_t>::max(), 0};
+  for (const Option& o : options) {
+    if (o.timing.just_in_time || o.linked != linked) continue;
+    least = std::min(least, {o.retained_bytes, o.cost});
+  }
+  return least;
+}
+
+// In a long run of dropped boundaries every block should be able to retain nothing.
+TEST(Menu, HoldsWhatRetainsLeastHoweverFewItsOptions) {
+  const auto draw = [](int seed) {
+    return test::RandomChain({.num_blocks = 2, .least_ops = 8, .most_ops = 12}, seed).draw();
+  };
+  const MenuSize all{.num_simulations = 300, .num_options = 100'000, .num_just_in_time = 0};
+  MenuSize few = all;
+  few.num_options = 2;
+  few.keeps_least = true;
+  int num_thinned = 0;
+  for_each_block(draw, 100, {}, [&](const BlockGraph& block, const ReplayCost& replay_cost) {
+    const Menu whole = make_menu(block, replay_cost, all);
+    const Menu thinned = make_menu(block, replay_cost, few);
+    for (const Fate fate : fates(block)) {
+      const std::vector<Option>& options = whole.of(fate.out, fate.in);
+      const std::vector<Option>& left = thinned.of(fate.out, fate.in);
+      num_thinned += left.size() < options.size() ? 1 : 0;
+      for (const bool linked : {false, true}) {
+        EXPECT_EQ(least_retained(left, linked), least_retained(options, linked));
+      }
+    }
+  });
+  EXPECT_GT(num_thinned, 100);
 }
 
 }  // namespace

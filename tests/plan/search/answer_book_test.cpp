@@ -203,12 +203,13 @@ TEST(AnswerBook, CopiesWhatPaysFromLayerToLayer) {
 }
 
 // Four gates are asked for one by one. If each ran their product again, segments would cost more
-// than the budget, and the peak would be 23% of plain.
+// than the budget, and the peak would be 23.0% of plain. The search, of which there is next to none
+// here, finds as low plans by other ways.
 TEST(AnswerBook, KnowsSegmentsThatRunAProductOfSeveralGatesOnce) {
   const Graph graph = test::gated_cells_graph(50);
-  const Plan plan = make_plan(graph, {.max_overhead = 0.3, .effort = 0.02});
+  const Plan plan = make_plan(graph, {.max_overhead = 0.3, .effort = 1e-6});
   EXPECT_LE(static_cast<double>(plan.predicted_peak_bytes),
-            0.19 * static_cast<double>(plan.predicted_plain_peak_bytes));
+            0.229 * static_cast<double>(plan.predicted_plain_peak_bytes));
 }
 
 // A search aims at one overhead. With none between 5 and 7.5% the plans are 4.2 points above.
