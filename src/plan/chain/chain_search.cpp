@@ -20,16 +20,19 @@ constexpr std::size_t kLongUncleanChain = 112;
 constexpr double kRoomForCosts = 1.2;
 constexpr int kNumRelays = 16;
 
+bool is_long_and_unclean(const Blocks& blocks) {
+  return !blocks.are_clean && blocks.blocks.size() > kLongUncleanChain;
+}
+
 /// Of many blocks, each is a small part of the whole, and short.
 MenuSize menu_size(Replays replays, const Blocks& blocks) {
-  const std::size_t num_blocks = blocks.blocks.size();
   MenuSize size{.num_simulations = 3000, .num_options = 32, .num_just_in_time = 12};
-  if (num_blocks > kLongChain) {
+  if (blocks.blocks.size() > kLongChain) {
     size = {.num_simulations = 300, .num_options = 16, .num_just_in_time = 6};
   }
   if (replays == Replays::once) size.num_just_in_time = 0;
   // Over a long run of dropped boundaries, a little more in each block is much.
-  size.keeps_least = !blocks.are_clean && num_blocks > kLongUncleanChain;
+  size.keeps_least = is_long_and_unclean(blocks);
   return size;
 }
 
@@ -96,7 +99,7 @@ std::vector<ChainPoint> ChainSearch::front(std::span<const Menu* const> menus,
                                            const ChainSize& size) const {
   ChainSize needed = size;
   if (!blocks_.are_clean) needed.max_passes = std::min(size.max_passes, 1);
-  if (!blocks_.are_clean && menus.size() > kLongUncleanChain) {
+  if (is_long_and_unclean(blocks_)) {
     needed.max_passes = 0;
     needed.max_cost *= kRoomForCosts;
     needed.num_buckets = static_cast<int>(needed.num_buckets * kRoomForCosts);

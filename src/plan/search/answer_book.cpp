@@ -268,9 +268,9 @@ void AnswerBook::search(double max_overhead, double effort) {
   for (const Candidate& start : starts(max_overhead)) search_from(start, goal);
 }
 
-/// From the best plan, again and again while that lowers the peak by much. Times that were good for
-/// other plans hold it back: in one round of three, replays leave behind all that autograd saves,
-/// and in one what its sweeps list, once that is demanded.
+/// From the best plan, again and again while that lowers the peak by much and a gap is left. Times
+/// that were good for other plans hold it back: in one round of three, replays leave behind all
+/// that autograd saves, and in one what its sweeps list, once that is demanded.
 void AnswerBook::search_in_rounds(AnnealingGoal goal, int most_rounds) {
   constexpr int kNumKinds = 3;
   const bool are_few = goal.num_moves < kFewMoves * static_cast<int>(annealing_->num_open());
